@@ -1,0 +1,14 @@
+//! Fused tensor operations that Burn lacks, each beside the ordinary-tensor version that is its oracle and its path on other devices.
+//!
+//! A fused operation runs on the CPU device (`Device::flex()`, with or without
+//! autodiff); on every other device the same function falls back to ordinary
+//! tensor operations with the same result.
+
+mod activation;
+mod adam;
+mod dispatch;
+mod tangents;
+
+pub use activation::Activation;
+pub use adam::{AdamMoments, AdamStep, adam_step};
+pub use tangents::{activate, scale_tangents};

@@ -1,0 +1,30 @@
+//! What the element-wise penalties share: the macro that makes `Σ_ij f(|J_ij|)` from f.
+
+/// Implements `Member` and `Penalty` for `Σ_ij f(|J_ij|)`, batch mean: `$f` maps `|J| [k, N, dx]` to its terms.
+macro_rules! element_wise {
+    ($Type:ident, $about:literal, $source:literal, check: $check:expr, f: $f:expr) => {
+        impl sememe_truth::catalogue::Member for $Type {
+            const ABOUT: &'static str = $about;
+            const SOURCE: &'static str = $source;
+        }
+
+        impl $crate::penalty::Penalty for $Type {
+            fn needs(&self) -> $crate::penalty::Needs {
+                $crate::penalty::Needs::Columns
+            }
+
+            fn check(&self, _dz: usize, _dx: usize) -> Result<(), $crate::penalty::PenaltyError> {
+                let check: fn(&Self) -> Result<(), $crate::penalty::PenaltyError> = $check;
+                check(self)
+            }
+
+            fn value(&self, at: &$crate::penalty::Point<'_>) -> burn::tensor::Tensor<1> {
+                let columns = at.columns();
+                let f: fn(&Self, burn::tensor::Tensor<3>) -> burn::tensor::Tensor<3> = $f;
+                columns.batch_mean(f(self, columns.values.clone().abs()))
+            }
+        }
+    };
+}
+
+pub(super) use element_wise;
