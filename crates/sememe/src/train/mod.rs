@@ -1,0 +1,16 @@
+//! Training: the loop, its optimiser and penalty terms, and what it asks of a model and tells its observers.
+//!
+//! The loop knows no file, clock or printer: it asks the model for named
+//! losses, adds the penalties, steps, and emits events.
+
+mod adam;
+mod fit;
+mod gradients;
+mod objective;
+mod term;
+
+pub use adam::{Adam, AdamConfig};
+pub use fit::{Event, Fit, Flow, Observer, Plan, TrainError};
+pub use gradients::{NamedTensors, parameters, replace_parameters};
+pub use objective::{Draft, Loss, Objective, StepContext};
+pub use term::{Term, TermError};
