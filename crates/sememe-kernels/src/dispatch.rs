@@ -49,7 +49,7 @@ fn like(values: Vec<f32>, model: &FlexTensor) -> FlexTensor {
 impl KernelOps for Flex {
     fn activate(pre: FlexTensor, phi: Activation) -> FlexTensor {
         let pre = dense(pre);
-        like(tangents::map(pre.storage(), |u| phi.value(u)), &pre)
+        like(tangents::value(pre.storage(), phi), &pre)
     }
 
     fn scale_tangents(tangents: FlexTensor, pre: FlexTensor, phi: Activation) -> FlexTensor {

@@ -7,6 +7,7 @@
 mod activation;
 mod adam;
 mod dispatch;
+mod lanes;
 mod tangents;
 
 pub use activation::Activation;

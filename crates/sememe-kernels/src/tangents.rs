@@ -17,7 +17,7 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use crate::dispatch::{KernelOps, is_fused};
-use crate::Activation;
+use crate::{Activation, lanes};
 
 /// `φ(pre)`, element by element; `pre` of any shape.
 pub fn activate<const D: usize>(pre: Tensor<D>, phi: Activation) -> Tensor<D> {
@@ -53,33 +53,37 @@ pub fn scale_tangents<const D: usize>(tangents: Tensor<D>, pre: Tensor<D>, phi: 
 /// Elements a task of the thread pool: enough to repay its start.
 const CHUNK: usize = 1 << 14;
 
-pub(crate) fn map(input: &[f32], f: impl Fn(f32) -> f32 + Sync) -> Vec<f32> {
+/// `f(input, output)` chunk by chunk, in parallel where there is more than one.
+fn in_chunks(input: &[f32], f: impl Fn(&[f32], &mut [f32]) + Sync) -> Vec<f32> {
     let mut output = vec![0.0; input.len()];
-    output.par_chunks_mut(CHUNK).zip(input.par_chunks(CHUNK)).for_each(|(output, input)| {
-        for (y, &u) in output.iter_mut().zip(input) {
-            *y = f(u);
-        }
-    });
+    if input.len() <= CHUNK {
+        f(input, &mut output);
+    } else {
+        output.par_chunks_mut(CHUNK).zip(input.par_chunks(CHUNK)).for_each(|(output, input)| f(input, output));
+    }
     output
 }
 
+pub(crate) fn value(pre: &[f32], phi: Activation) -> Vec<f32> {
+    in_chunks(pre, |u, y| lanes::value(u, y, phi))
+}
+
 pub(crate) fn scale(tangents: &[f32], pre: &[f32], phi: Activation) -> Vec<f32> {
+    let mut output = vec![0.0; tangents.len()];
     if tangents.len() == pre.len() {
-        let mut output = vec![0.0; pre.len()];
-        output.par_chunks_mut(CHUNK).zip(tangents.par_chunks(CHUNK)).zip(pre.par_chunks(CHUNK)).for_each(|((output, tangents), pre)| {
-            for ((y, &t), &u) in output.iter_mut().zip(tangents).zip(pre) {
-                *y = t * phi.slope(u);
-            }
-        });
+        output
+            .par_chunks_mut(CHUNK)
+            .zip(tangents.par_chunks(CHUNK))
+            .zip(pre.par_chunks(CHUNK))
+            .for_each(|((output, tangents), pre)| lanes::times_slope(tangents, pre, output, phi));
         return output;
     }
-    let slope = map(pre, |u| phi.slope(u));
-    let mut output = vec![0.0; tangents.len()];
-    output.par_chunks_mut(pre.len()).zip(tangents.par_chunks(pre.len())).for_each(|(output, tangents)| {
-        for ((y, &t), &s) in output.iter_mut().zip(tangents).zip(&slope) {
-            *y = t * s;
-        }
-    });
+    let slope = in_chunks(pre, |u, y| lanes::slope(u, y, phi));
+    output
+        .par_chunks_mut(pre.len())
+        .zip(tangents.par_chunks(pre.len()))
+        .with_min_len(CHUNK.div_ceil(pre.len()))
+        .for_each(|(output, tangents)| lanes::product(tangents, &slope, output));
     output
 }
 
@@ -90,14 +94,9 @@ pub(crate) fn scale_backward(tangents: &[f32], pre: &[f32], grad: &[f32], phi: A
         let start = chunk * CHUNK;
         for c in 0..tangents.len() / block {
             let at = c * block + start;
-            let (tangents, grad) = (&tangents[at..at + output.len()], &grad[at..at + output.len()]);
-            for ((sum, &t), &g) in output.iter_mut().zip(tangents).zip(grad) {
-                *sum += t * g;
-            }
+            lanes::add_product(&tangents[at..at + output.len()], &grad[at..at + output.len()], output);
         }
-        for (sum, &u) in output.iter_mut().zip(&pre[start..]) {
-            *sum *= phi.curvature(u);
-        }
+        lanes::by_curvature(&pre[start..start + output.len()], output, phi);
     });
     output
 }
