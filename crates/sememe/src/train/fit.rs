@@ -109,6 +109,11 @@ impl<M: Objective> Fit<M> {
         Self { model, adam, step, guards, seed }
     }
 
+    /// The seed of every random stream of the run.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Trains on `data [samples, dx]` until the plan's steps are done or the observer stops it.
     ///
     /// # Errors

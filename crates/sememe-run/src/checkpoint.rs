@@ -1,0 +1,80 @@
+//! Checkpoints: the model's weights and the optimiser's moments as safetensors, and the rest of the state as JSON.
+
+use burn::tensor::{Device, Shape, Tensor, TensorData};
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+use sememe::schedule::GuardState;
+use sememe::train::{Adam, AdamConfig, Fit, NamedTensors, Objective, parameters, replace_parameters};
+use serde::{Deserialize, Serialize};
+
+use crate::error::RunError;
+use crate::folder::RunFolder;
+
+/// What a checkpoint holds beside tensors.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct State {
+    step: usize,
+    seed: u64,
+    guards: Vec<GuardState>,
+}
+
+const MODEL: &str = "model.safetensors";
+const OPTIMISER: &str = "optimiser.safetensors";
+const STATE: &str = "state.json";
+
+/// Tensors by name as the bytes of a safetensors file (F32).
+pub fn encode_tensors(tensors: &NamedTensors) -> Result<Vec<u8>, RunError> {
+    let raw: Vec<(String, Vec<usize>, Vec<u8>)> = tensors
+        .iter()
+        .map(|(name, (tensor, shape))| {
+            let bytes = tensor.clone().into_data().iter::<f32>().flat_map(f32::to_le_bytes).collect();
+            (name.clone(), shape.to_vec(), bytes)
+        })
+        .collect();
+    let views = raw
+        .iter()
+        .map(|(name, shape, bytes)| TensorView::new(Dtype::F32, shape.clone(), bytes).map(|view| (name.clone(), view)))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| RunError::Data(format!("cannot write tensors: {error}")))?;
+    safetensors::serialize(views, None).map_err(|error| RunError::Data(format!("cannot write tensors: {error}")))
+}
+
+/// The tensors of a safetensors file (F32); `origin` names it in errors.
+pub fn decode_tensors(bytes: &[u8], origin: &str, device: &Device) -> Result<NamedTensors, RunError> {
+    let damaged = |what: String| RunError::Data(format!("{origin}: {what}; the file is damaged or not of this run, train again without --resume"));
+    let file = SafeTensors::deserialize(bytes).map_err(|error| damaged(error.to_string()))?;
+    file.iter()
+        .map(|(name, view)| {
+            if view.dtype() != Dtype::F32 {
+                return Err(damaged(format!("tensor `{name}` is {:?}, expected F32", view.dtype())));
+            }
+            let values: Vec<f32> = view.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            let count = values.len();
+            Ok((name.to_string(), (Tensor::from_data(TensorData::new(values, [count]), device), Shape::from(view.shape().to_vec()))))
+        })
+        .collect()
+}
+
+/// Saves the state such that the folder holds either the old or the new checkpoint, whole.
+pub fn save<M: Objective>(folder: &RunFolder, fit: &Fit<M>) -> Result<(), RunError> {
+    let state = State { step: fit.step, seed: fit.seed(), guards: fit.guards.clone() };
+    let state = serde_json::to_vec_pretty(&state).map_err(|error| RunError::Data(error.to_string()))?;
+    let (model, optimiser) = (encode_tensors(&parameters(&fit.model))?, encode_tensors(&fit.adam.state())?);
+    Ok(folder.write_checkpoint(&[(MODEL, &model), (OPTIMISER, &optimiser), (STATE, &state)])?)
+}
+
+/// The saved state over the untrained `model`, or `None` when nothing has been saved.
+pub fn load<M: Objective>(folder: &RunFolder, model: M, adam: &AdamConfig, terms: usize, device: &Device) -> Result<Option<Fit<M>>, RunError> {
+    let Some(files) = folder.read_checkpoint(&[MODEL, OPTIMISER, STATE])? else { return Ok(None) };
+    let origin = |file: &str| folder.path().join("checkpoint").join(file).display().to_string();
+    let bad = |file: &str, what: String| RunError::Data(format!("{}: {what}; the checkpoint does not belong to this config", origin(file)));
+    let state: State = serde_json::from_slice(&files[2]).map_err(|error| bad(STATE, error.to_string()))?;
+    if state.guards.len() != terms {
+        return Err(bad(STATE, format!("{} penalties were saved, the config has {terms}", state.guards.len())));
+    }
+    let model = replace_parameters(model, decode_tensors(&files[0], &origin(MODEL), device)?).map_err(|what| bad(MODEL, what))?;
+    let moments = decode_tensors(&files[1], &origin(OPTIMISER), device)?;
+    let adam = Adam::restore(adam.clone(), state.step, moments).map_err(|what| bad(OPTIMISER, what))?;
+    Ok(Some(Fit::resume(model, adam, state.step, state.guards, state.seed)))
+}
