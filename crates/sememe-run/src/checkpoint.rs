@@ -15,6 +15,8 @@ use crate::folder::RunFolder;
 #[serde(deny_unknown_fields)]
 struct State {
     step: usize,
+    /// Steps since the optimiser's moments began (a change of basis begins them anew).
+    optimiser_steps: usize,
     seed: u64,
     guards: Vec<GuardState>,
 }
@@ -58,7 +60,7 @@ pub fn decode_tensors(bytes: &[u8], origin: &str, device: &Device) -> Result<Nam
 
 /// Saves the state such that the folder holds either the old or the new checkpoint, whole.
 pub fn save<M: Objective>(folder: &RunFolder, fit: &Fit<M>) -> Result<(), RunError> {
-    let state = State { step: fit.step, seed: fit.seed(), guards: fit.guards.clone() };
+    let state = State { step: fit.step, optimiser_steps: fit.adam.taken, seed: fit.seed(), guards: fit.guards.clone() };
     let state = serde_json::to_vec_pretty(&state).map_err(|error| RunError::Data(error.to_string()))?;
     let (model, optimiser) = (encode_tensors(&parameters(&fit.model))?, encode_tensors(&fit.adam.state())?);
     Ok(folder.write_checkpoint(&[(MODEL, &model), (OPTIMISER, &optimiser), (STATE, &state)])?)
@@ -75,6 +77,6 @@ pub fn load<M: Objective>(folder: &RunFolder, model: M, adam: &AdamConfig, terms
     }
     let model = replace_parameters(model, decode_tensors(&files[0], &origin(MODEL), device)?).map_err(|what| bad(MODEL, what))?;
     let moments = decode_tensors(&files[1], &origin(OPTIMISER), device)?;
-    let adam = Adam::restore(adam.clone(), state.step, moments).map_err(|what| bad(OPTIMISER, what))?;
+    let adam = Adam::restore(adam.clone(), state.optimiser_steps, moments).map_err(|what| bad(OPTIMISER, what))?;
     Ok(Some(Fit::resume(model, adam, state.step, state.guards, state.seed)))
 }

@@ -140,9 +140,6 @@ pub struct Config {
     /// Seed of initialisation, order, noise, and of the data where it has none of its own.
     #[serde(default)]
     pub seed: u64,
-    /// Untrained copies that are trained from other seeds; the one with the lowest final loss is kept.
-    #[serde(default)]
-    pub restarts: usize,
     /// The data.
     #[serde(default)]
     pub data: DataConfig,
@@ -225,6 +222,9 @@ impl Config {
         }
         self.model.member().check().map_err(|error| error.to_string())?;
         self.training.learning_rate.check().map_err(|error| format!("training: {error}"))?;
+        if let Some(realign) = &self.training.realign {
+            realign.check().map_err(|error| error.to_string())?;
+        }
         self.training.adam.check().map_err(|(key, got, expected)| format!("`training.adam.{key}` is {got}; {expected}"))?;
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::data::{Dataset, to_tensor};
 use crate::error::RunError;
 use crate::evaluate::{Evaluation, evaluate};
 use crate::folder::{IfExists, Manifest, RunFolder};
+use crate::report::write_run_report;
 use crate::observe::{Interrupt, RunObserver, Verbosity};
 
 /// How a run is carried out; nothing here changes its numbers.
@@ -77,6 +78,7 @@ pub fn evaluate_again(path: &Path) -> Result<Evaluation, RunError> {
     let again = EvaluateModel { config: &config, folder: &folder, data: &data, device: &device };
     let evaluation = config.model.init(data.train.ncols(), config.seed, &device, again)??;
     folder.write_evaluation(&evaluation)?;
+    write_run_report(&folder, &config, &data, &evaluation)?;
     Ok(evaluation)
 }
 
@@ -114,6 +116,7 @@ impl WithModel for TrainModel<'_> {
         let seconds_per_step = started.elapsed().as_secs_f64() / (fit.step - from).max(1) as f64;
         let evaluation = evaluate(config, data, &fit.model, device, Some(seconds_per_step))?;
         folder.write_evaluation(&evaluation)?;
+        write_run_report(folder, config, data, &evaluation)?;
         folder.mark_finished()?;
         Ok(Outcome::Finished(Box::new(evaluation)))
     }

@@ -13,6 +13,7 @@
 //! Kingma & Welling 2014, arXiv 1312.6114, eq. 10; β: Higgins et al. 2017, eq. 4.
 
 use burn::module::Module;
+use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, TensorData, activation};
 use rand_distr::{Distribution, StandardNormal};
 use sememe_kernels::Activation;
@@ -20,9 +21,9 @@ use sememe_truth::catalogue::Member;
 use sememe_truth::random::stream;
 use serde::{Deserialize, Serialize};
 
-use super::{ModelError, mlp::Mlp};
+use super::{ModelError, linear, mlp::Mlp};
 use crate::jacobian::{Dual, Generator, PerObserved, Tangents};
-use crate::train::{Draft, Loss, Objective, StepContext};
+use crate::train::{Draft, LatentBasis, Loss, Objective, StepContext};
 
 /// How the hidden units of the decoder are shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,14 +123,37 @@ impl VaeConfig {
     pub fn init(&self, dx: usize, seed: u64, device: &Device) -> Result<Vae, ModelError> {
         self.check()?;
         let sizes = |from: usize, widths: &[usize], to: usize| [&[from], widths, &[to]].concat();
-        let encoder = Mlp::new(&sizes(dx, &self.encoder_widths, 2 * self.dz), self.encoder_activation, device, &mut stream(seed, "init/encoder"));
+        let mut encoder = Mlp::new(&sizes(dx, &self.encoder_widths, 2 * self.dz), self.encoder_activation, device, &mut stream(seed, "init/encoder"));
+        start_narrow(&mut encoder, self.dz);
+        let skip = linear(dx, self.dz, 1.0, device, &mut stream(seed, "init/skip"));
         let draw = &mut stream(seed, "init/decoder");
         let decoder = match self.decoder {
             DecoderKind::Shared => Decoder::Shared(Mlp::new(&sizes(self.dz, &self.decoder_widths, dx), self.decoder_activation, device, draw)),
             DecoderKind::PerObserved => Decoder::PerObserved(PerObserved::new(self.dz, &self.decoder_widths, dx, self.decoder_activation, device, draw)),
         };
-        Ok(Vae { encoder, decoder, config: self.clone() })
+        Ok(Vae { encoder, skip, decoder, config: self.clone() })
     }
+}
+
+/// ln σ² at the start: narrow posteriors, so that the decoder sees the codes before their noise.
+const INITIAL_LOG_VARIANCE: f64 = -2.0;
+
+/// Makes ln σ² start near [`INITIAL_LOG_VARIANCE`], whatever x.
+fn start_narrow(encoder: &mut Mlp, dz: usize) {
+    let Some(last) = encoder.layers.last_mut() else { return };
+    last.weight = last.weight.clone().map(|w| {
+        let (mu, log_variance) = (w.clone().narrow(1, 0, dz), w.narrow(1, dz, dz));
+        fresh(Tensor::cat(vec![mu, log_variance * 0.1], 1))
+    });
+    last.bias = last.bias.take().map(|bias| bias.map(|b| {
+        let (mu, log_variance) = (b.clone().narrow(0, 0, dz), b.narrow(0, dz, dz));
+        fresh(Tensor::cat(vec![mu, log_variance + INITIAL_LOG_VARIANCE], 0))
+    }));
+}
+
+/// A new leaf of the graph with these values.
+fn fresh<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    if tensor.device().is_autodiff() { tensor.detach().require_grad() } else { tensor }
 }
 
 /// The decoder g, `z [N, dz] → x̂ [N, dx]`.
@@ -167,8 +191,10 @@ impl Tangents<2> for Decoder {
 /// Encoder and decoder.
 #[derive(Module, Debug)]
 pub struct Vae {
-    /// `x [N, dx] → (μ, ln σ²) [N, 2·dz]`.
+    /// `x [N, dx] → (μ, ln σ²) [N, 2·dz]`, to which `skip` is added.
     pub encoder: Mlp,
+    /// A linear path `x → μ [N, dz]`: the encoder begins as a linear code and bends from there.
+    pub skip: Linear,
     /// `z [N, dz] → x̂ [N, dx]`.
     pub decoder: Decoder,
     #[module(skip)]
@@ -181,9 +207,9 @@ const LOG_VARIANCE_BOUND: f64 = 12.0;
 impl Vae {
     /// The posterior's `(μ, ln σ²)`, each `[N, dz]`.
     pub fn posterior(&self, x: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
-        let code = self.encoder.apply(x);
+        let code = self.encoder.apply(x.clone());
         let dz = self.config.dz;
-        (code.clone().narrow(1, 0, dz), code.narrow(1, dz, dz).clamp(-LOG_VARIANCE_BOUND, LOG_VARIANCE_BOUND))
+        (code.clone().narrow(1, 0, dz) + self.skip.forward(x), code.narrow(1, dz, dz).clamp(-LOG_VARIANCE_BOUND, LOG_VARIANCE_BOUND))
     }
 
     /// The reconstruction loss of outputs against `x`, batch mean of the sum over observed variables: `[1]`.
@@ -221,6 +247,43 @@ impl Objective for Vae {
         &self.decoder
     }
 
+    fn in_basis(mut self, basis: &LatentBasis) -> Option<Self> {
+        let dz = self.config.dz;
+        let device = self.skip.weight.val().device();
+        let (forward, backward) = (basis.forward(&device), basis.backward(&device));
+        // μ′ = μ F, and ln σ² becomes the mean posterior variance in the new basis, to be learned again.
+        let last = self.encoder.layers.last_mut()?;
+        last.weight = last.weight.clone().map(|w| {
+            let mu = w.clone().narrow(1, 0, dz).matmul(forward.clone());
+            fresh(Tensor::cat(vec![mu, w.narrow(1, dz, dz) * 0.0], 1))
+        });
+        last.bias = last.bias.take().map(|bias| bias.map(|b| {
+            let mu = b.narrow(0, 0, dz).unsqueeze::<2>().matmul(forward.clone()).squeeze_dim::<1>(0);
+            fresh(Tensor::cat(vec![mu, basis.log_variance(&device)], 0))
+        }));
+        self.skip.weight = self.skip.weight.clone().map(|w| fresh(w.matmul(forward.clone())));
+        self.skip.bias = self.skip.bias.take().map(|bias| bias.map(|b| fresh(b.unsqueeze::<2>().matmul(forward.clone()).squeeze_dim::<1>(0))));
+        // g′(z′) = g(z′ B): the first layer of the decoder absorbs B.
+        match &mut self.decoder {
+            Decoder::Shared(mlp) => {
+                let first = mlp.layers.first_mut()?;
+                first.weight = first.weight.clone().map(|w| fresh(backward.matmul(w)));
+            }
+            Decoder::PerObserved(networks) => {
+                let first = networks.weights.first_mut()?;
+                *first = first.clone().map(|w| {
+                    let dx = w.dims()[0];
+                    fresh(backward.unsqueeze::<3>().expand([dx, dz, dz]).matmul(w))
+                });
+            }
+        }
+        Some(self)
+    }
+
+    fn posterior_variance(&self, x: Tensor<2>) -> Tensor<2> {
+        self.posterior(x).1.exp()
+    }
+
     fn encode(&self, x: Tensor<2>) -> Tensor<2> {
         self.posterior(x).0
     }
@@ -240,6 +303,23 @@ mod tests {
     use burn::tensor::Tolerance;
 
     /// μ = 1, ln σ² = 0 gives KL ½ a latent; zero residual gives reconstruction 0.
+    /// A change of basis turns the codes and leaves the reconstruction as it is.
+    #[test]
+    fn a_change_of_basis_keeps_the_map() {
+        let device = Device::flex();
+        for decoder in [DecoderKind::Shared, DecoderKind::PerObserved] {
+            let Ok(vae) = (VaeConfig { dz: 2, decoder, ..VaeConfig::default() }).init(3, 0, &device) else { panic!("a valid config") };
+            let x = Tensor::<2>::random([6, 3], burn::tensor::Distribution::Normal(0.0, 1.0), &device);
+            let basis = LatentBasis { forward: vec![vec![0.6, -1.6], vec![0.8, 1.2]], backward: vec![vec![0.6, 0.8], vec![-0.4, 0.3]], variance: vec![1.0, 1.0] };
+            let (codes, output) = (vae.encode(x.clone()), vae.decode(vae.encode(x.clone())));
+            let Some(turned) = vae.in_basis(&basis) else { panic!("it can") };
+            let turned_codes = turned.encode(x);
+            let expected = codes.matmul(basis.forward(&device));
+            turned_codes.clone().into_data().assert_approx_eq::<f32>(&expected.into_data(), Tolerance::absolute(1e-5));
+            turned.decode(turned_codes).into_data().assert_approx_eq::<f32>(&output.into_data(), Tolerance::absolute(1e-5));
+        }
+    }
+
     #[test]
     fn losses_by_hand() {
         let device = Device::flex();
@@ -247,6 +327,7 @@ mod tests {
         for layer in &mut vae.encoder.layers {
             layer.weight = layer.weight.clone().map(|w| w.zeros_like());
         }
+        vae.skip.weight = vae.skip.weight.clone().map(|w| w.zeros_like());
         let last = vae.encoder.layers.len() - 1;
         vae.encoder.layers[last].bias = Some(burn::module::Param::from_tensor(Tensor::from_floats([1.0, 1.0, 0.0, 0.0], &device)));
         let x = Tensor::<2>::ones([5, 3], &device);

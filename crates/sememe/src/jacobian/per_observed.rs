@@ -18,7 +18,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
-use rand_distr::{Distribution, Normal};
+use rand_distr::{Distribution, StandardNormal};
 use sememe_kernels::{Activation, activate, scale_tangents};
 use sememe_truth::random::Stream;
 
@@ -36,19 +36,26 @@ pub struct PerObserved {
     pub phi: Activation,
 }
 
+/// Standard deviation of the first layer's biases at the start.
+const FIRST_BIAS_STD: f64 = 0.5;
+/// Gain of the layers between hidden ones: √1.5, since a smooth φ passes a little more than half of the variance.
+const HIDDEN_GAIN: f64 = 1.224_744_871_391_589;
+
 impl PerObserved {
-    /// Networks `dz → widths… → 1` for each of `dx` observed variables; weights `N(0, gain²/fan-in)`, biases 0.
+    /// Networks `dz → widths… → 1` for each of `dx` observed variables; weights `N(0, gain²/fan-in)`, biases 0 but for the first layer's.
     pub fn new(dz: usize, widths: &[usize], dx: usize, phi: Activation, device: &Device, stream: &mut Stream) -> Self {
         let sizes: Vec<usize> = [dz].iter().chain(widths).chain(&[1]).copied().collect();
         let (mut weights, mut biases) = (Vec::new(), Vec::new());
         for pair in sizes.windows(2) {
             let (fan_in, fan_out) = (pair[0], pair[1]);
-            let gain = if fan_out == 1 { 1.0 } else { std::f64::consts::SQRT_2 };
+            let gain = if weights.is_empty() || fan_out == 1 { 1.0 } else { HIDDEN_GAIN };
             let std = gain / (fan_in as f64).sqrt();
-            let unit = Normal::new(0.0, 1.0).map(|normal| (0..dx * fan_in * fan_out).map(|_| (std * normal.sample(stream)) as f32).collect::<Vec<f32>>());
-            let values = unit.unwrap_or_else(|_| unreachable!("a standard normal distribution exists"));
+            let values: Vec<f32> = (0..dx * fan_in * fan_out).map(|_| { let unit: f64 = StandardNormal.sample(stream); (std * unit) as f32 }).collect();
             weights.push(Param::from_tensor(Tensor::from_data(TensorData::new(values, [dx, fan_in, fan_out]), device)));
-            biases.push(Param::from_tensor(Tensor::zeros([dx, 1, fan_out], device)));
+            // Kinks and bends of the first layer spread over the latents' range.
+            let spread = if biases.is_empty() { FIRST_BIAS_STD } else { 0.0 };
+            let offsets: Vec<f32> = (0..dx * fan_out).map(|_| { let unit: f64 = StandardNormal.sample(stream); (spread * unit) as f32 }).collect();
+            biases.push(Param::from_tensor(Tensor::from_data(TensorData::new(offsets, [dx, 1, fan_out]), device)));
         }
         Self { weights, biases, phi }
     }

@@ -25,6 +25,7 @@ mod group_observed;
 mod group_user;
 mod hessian;
 mod latent_l1;
+mod log_mean;
 mod orojar;
 mod point;
 mod surrogate_capped;
@@ -48,6 +49,8 @@ pub enum Needs {
     Columns,
     /// All columns at once: rows or slots are compared.
     AllColumns,
+    /// Means of the columns over the whole batch, which chunks of it do not give.
+    MeanOverSamples,
     /// Projections `J v` or outputs beside the point, along random directions.
     Directions,
 }
@@ -124,6 +127,7 @@ sememe_truth::catalogue! {
         "mcp" => Mcp(surrogate_mcp::Mcp),
         "scad" => Scad(surrogate_scad::Scad),
         "log" => Log(surrogate_log::Log),
+        "log-mean" => LogMean(log_mean::LogMean),
         "tanh" => Tanh(surrogate_tanh::Tanh),
         "capped-l1" => CappedL1(surrogate_capped::CappedL1),
         "lp" => Lp(surrogate_lp::Lp),

@@ -71,6 +71,7 @@ fn closed_forms_on_a_linear_map() {
         (serde_json::json!({"name": "mcp"}), 1.0 + 0.75 + 1.0 + 0.4375),
         (serde_json::json!({"name": "scad"}), (2.0 * 3.7 * 3.0 - 9.0 - 1.0) / 5.4 + 1.0 + 2.35 + 0.5),
         (serde_json::json!({"name": "log"}), sum(&ln)),
+        (serde_json::json!({"name": "log-mean"}), 0.05 * sum(&|t: f64| (1.0 + t / 0.05).ln())),
         (serde_json::json!({"name": "tanh"}), sum(&tanh)),
         (serde_json::json!({"name": "capped-l1"}), 2.0),
         (serde_json::json!({"name": "lp"}), sum(&lp)),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::gradients::{NamedTensors, add, gradients_of};
-use super::{Adam, AdamConfig, Objective, StepContext, Term};
+use super::{Adam, AdamConfig, Objective, Realign, StepContext, Term};
 use crate::schedule::{GuardState, LearningRate};
 
 /// How long and how fast to train.
@@ -26,11 +26,14 @@ pub struct Plan {
     pub learning_rate: LearningRate,
     /// Settings of Adam.
     pub adam: AdamConfig,
+    /// Searches for a sparser basis of the latents at some steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub realign: Option<Realign>,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { steps: 6000, batch: 256, accumulate: 1, learning_rate: LearningRate::default(), adam: AdamConfig::default() }
+        Self { steps: 6000, batch: 256, accumulate: 1, learning_rate: LearningRate::default(), adam: AdamConfig::default(), realign: None }
     }
 }
 
@@ -124,6 +127,11 @@ impl<M: Objective> Fit<M> {
         let mut order = Order::new(self.seed, samples, batch);
         while self.step < plan.steps {
             let step = self.step;
+            if let Some(realign) = plan.realign.as_ref().filter(|realign| realign.is_due(step, plan.steps)) {
+                let model = realign.apply(self.model, data, self.seed, step);
+                // The moments belong to the old basis.
+                self = Self { model, adam: Adam::new(plan.adam.clone()), ..self };
+            }
             let mut gradients = NamedTensors::new();
             let mut losses = BTreeMap::new();
             for part in 0..plan.accumulate {

@@ -7,10 +7,12 @@ mod adam;
 mod fit;
 mod gradients;
 mod objective;
+mod realign;
 mod term;
 
 pub use adam::{Adam, AdamConfig};
 pub use fit::{Event, Fit, Flow, Observer, Plan, TrainError};
 pub use gradients::{NamedTensors, parameters, replace_parameters};
 pub use objective::{Draft, Loss, Objective, StepContext};
+pub use realign::{LatentBasis, Realign, RealignError};
 pub use term::{Term, TermError};

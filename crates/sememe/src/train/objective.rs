@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use sememe_truth::random::{Stream, stream};
 
+use super::LatentBasis;
 use crate::jacobian::Generator;
 
 /// Where in training a batch stands; the source of its random streams.
@@ -69,6 +70,17 @@ pub trait Objective: Module {
 
     /// g, on which penalties act: `[N, dz] → [N, dx]`.
     fn generator(&self) -> Generator<'_>;
+
+    /// The same model in another basis of its latents: `z′ = z · basis.forward` with the generator
+    /// unchanged as a map of data; `None` when its layers cannot absorb a change of basis.
+    fn in_basis(self, _basis: &LatentBasis) -> Option<Self> {
+        None
+    }
+
+    /// Variance of the posterior of each sample: `[N, dz]`; ones for a model without one.
+    fn posterior_variance(&self, x: Tensor<2>) -> Tensor<2> {
+        self.encode(x).ones_like()
+    }
 
     /// The mean code of `x [N, dx]`: `[N, dz]`.
     fn encode(&self, x: Tensor<2>) -> Tensor<2>;

@@ -77,6 +77,12 @@ pub enum TermError {
         /// The penalty.
         tag: &'static str,
     },
+    /// Chunks of a penalty that needs the whole batch.
+    #[error("penalty `{tag}`: `chunk` cannot be set, since it averages over the whole batch; leave the key out")]
+    Chunk {
+        /// The penalty.
+        tag: &'static str,
+    },
     /// Columns chosen for a penalty that has none, or needs all.
     #[error("penalty `{tag}`: `columns` cannot be chosen, since it {why}; leave the key out")]
     Columns {
@@ -125,10 +131,16 @@ impl Term {
         if self.columns != ColumnChoice::All {
             match self.kind.member().needs() {
                 Needs::Columns => {}
+                // Only a choice that is the same for all samples has columns to average.
+                Needs::MeanOverSamples if matches!(self.columns, ColumnChoice::Random(_)) => {}
+                Needs::MeanOverSamples => return Err(TermError::Columns { tag, why: "averages each column over samples" }),
                 Needs::AllColumns => return Err(TermError::Columns { tag, why: "compares all columns" }),
                 Needs::Directions => return Err(TermError::Columns { tag, why: "draws random directions instead" }),
                 Needs::Latents => return Err(TermError::Columns { tag, why: "acts on the code, not on the Jacobian" }),
             }
+        }
+        if self.chunk > 0 && self.kind.member().needs() == Needs::MeanOverSamples {
+            return Err(TermError::Chunk { tag });
         }
         self.ramp.check().map_err(|source| TermError::Schedule { tag, source })?;
         if let Some(guard) = &self.guard {

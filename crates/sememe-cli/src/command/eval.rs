@@ -1,0 +1,28 @@
+//! `sememe eval RUN`: the scores of a trained run, computed again.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use sememe_run::report::scores_table;
+use sememe_run::run;
+use serde_json::json;
+
+use super::Context;
+
+/// Arguments of `eval`.
+#[derive(Args)]
+pub struct Eval {
+    /// Folder of the run.
+    run: PathBuf,
+}
+
+impl Eval {
+    /// Evaluates and prints.
+    pub fn run(&self, context: &Context) -> Result<ExitCode> {
+        let evaluation = run::evaluate_again(&self.run)?;
+        context.result(&scores_table(&evaluation).to_text(), &json!({"run": self.run, "scores": evaluation.scores}));
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,97 @@
+//! The commands, and what they share: how much is said, and Ctrl-C.
+
+mod bench;
+mod eval;
+mod list;
+mod quickstart;
+mod report;
+mod reproduce;
+mod structure;
+mod train;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+use sememe_run::observe::{Interrupt, Verbosity};
+use sememe_run::run::RunOptions;
+
+/// What `sememe` can do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make data with known factors, train three models on it, and show what each identified (3 minutes).
+    Quickstart(quickstart::Quickstart),
+    /// Train what a recipe or a config file describes.
+    Train(train::Train),
+    /// Evaluate a run again: scores beside their nulls.
+    Eval(eval::Eval),
+    /// Which latents a dependency structure lets one identify, and why.
+    Structure(structure::StructureCommand),
+    /// Write a run's report again.
+    Report(report::Report),
+    /// Repeat a published result and print our figures beside it.
+    Reproduce(reproduce::Reproduce),
+    /// What there is: models, penalties, metrics, worlds, recipes.
+    List(list::List),
+    /// Time the exact Jacobian penalty.
+    Bench(bench::Bench),
+}
+
+impl Command {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<ExitCode> {
+        match self {
+            Self::Quickstart(command) => command.run(context),
+            Self::Train(command) => command.run(context),
+            Self::Eval(command) => command.run(context),
+            Self::Structure(command) => command.run(context),
+            Self::Report(command) => command.run(context),
+            Self::Reproduce(command) => command.run(context),
+            Self::List(command) => command.run(context),
+            Self::Bench(command) => command.run(context),
+        }
+    }
+}
+
+/// How much is said, and whether to stop.
+pub struct Context {
+    /// How much.
+    pub verbosity: Verbosity,
+    /// Set by Ctrl-C.
+    pub interrupt: Interrupt,
+}
+
+/// The exit code of a run that was interrupted and saved.
+pub const INTERRUPTED: u8 = 130;
+
+impl Context {
+    /// From the flags.
+    pub fn new(quiet: bool, json: bool, interrupt: Interrupt) -> Self {
+        let verbosity = match (quiet, json) {
+            (_, true) => Verbosity::Json,
+            (true, _) => Verbosity::Quiet,
+            _ => Verbosity::Progress,
+        };
+        Self { verbosity, interrupt }
+    }
+
+    /// Options of a run started by this command line.
+    pub fn run_options(&self, resume: bool, overwrite: bool, recipe: Option<String>) -> RunOptions {
+        let command = std::env::args().map(|arg| if arg.contains(' ') { format!("'{arg}'") } else { arg }).skip(1).collect::<Vec<_>>().join(" ");
+        RunOptions { resume, overwrite, verbosity: self.verbosity, command: format!("sememe {command}"), recipe, interrupt: self.interrupt.clone() }
+    }
+
+    /// Prints a result as text or as JSON.
+    pub fn result(&self, text: &str, json: &serde_json::Value) {
+        if self.verbosity == Verbosity::Json { println!("{json}") } else { println!("{}", text.trim_end()) }
+    }
+}
+
+/// A link that terminals make clickable.
+pub fn file_link(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.into()).display().to_string()
+}
+
+#[cfg(test)]
+pub use reproduce::check as check_reproduction;

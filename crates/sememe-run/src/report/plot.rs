@@ -1,0 +1,61 @@
+//! Plots as the plotting library's JSON: curves and heat maps.
+
+use plotly::common::{ColorBar, ColorScale, ColorScalePalette, Line, Mode, Title};
+use plotly::layout::{Axis, AxisType, Margin};
+use plotly::{HeatMap, Layout, Plot, Scatter};
+use sememe_truth::Matrix;
+
+use super::page::Block;
+
+/// Okabe–Ito colours, told apart by colour-blind readers.
+const COLOURS: [&str; 7] = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#999999"];
+
+/// A named line.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// In the legend.
+    pub name: String,
+    /// Points (x, y).
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Lines over a common x axis.
+pub fn curves(title: &str, x_label: &str, y_label: &str, log_y: bool, curves: &[Curve]) -> Block {
+    let mut plot = Plot::new();
+    for (curve, colour) in curves.iter().zip(COLOURS.iter().cycle()) {
+        let (x, y): (Vec<f64>, Vec<f64>) = curve.points.iter().copied().unzip();
+        plot.add_trace(Scatter::new(x, y).name(&curve.name).mode(Mode::Lines).line(Line::new().color(*colour).width(2.0)));
+    }
+    let y_axis = Axis::new().title(Title::with_text(y_label));
+    let layout = Layout::new()
+        .title(Title::with_text(title))
+        .height(340)
+        .margin(Margin::new().top(48).right(12))
+        .x_axis(Axis::new().title(Title::with_text(x_label)))
+        .y_axis(if log_y { y_axis.type_(AxisType::Log) } else { y_axis });
+    plot.set_layout(layout);
+    Block::Plot { json: plot.to_json(), alt: format!("{title}: {} over {x_label}", curves.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")) }
+}
+
+/// A matrix as colours, rows from top to bottom, zero to `largest` (the matrix's own largest when `None`).
+pub fn heatmap(title: &str, matrix: &Matrix, row_names: &[String], column_names: &[String], largest: Option<f64>) -> Block {
+    let z: Vec<Vec<f64>> = (0..matrix.nrows()).map(|i| (0..matrix.ncols()).map(|j| matrix[(i, j)]).collect()).collect();
+    let top = largest.unwrap_or_else(|| z.iter().flatten().copied().fold(0.0, f64::max)).max(1e-12);
+    let trace = HeatMap::new(column_names.to_vec(), row_names.to_vec(), z)
+        .zmin(0.0)
+        .zmax(top)
+        .color_scale(ColorScale::Palette(ColorScalePalette::Viridis))
+        .color_bar(ColorBar::new().thickness(12));
+    let mut plot = Plot::new();
+    plot.add_trace(trace);
+    let height = (140 + 22 * matrix.nrows()).clamp(280, 640);
+    plot.set_layout(
+        Layout::new()
+            .title(Title::with_text(title))
+            .height(height)
+            .margin(Margin::new().top(48).right(12))
+            .x_axis(Axis::new().type_(AxisType::Category))
+            .y_axis(Axis::new().type_(AxisType::Category).range(vec![matrix.nrows() as f64 - 0.5, -0.5])),
+    );
+    Block::Plot { json: plot.to_json(), alt: format!("{title}: {} by {} matrix", matrix.nrows(), matrix.ncols()) }
+}
