@@ -19,14 +19,8 @@ macro_rules! recipes {
 }
 
 /// One line a recipe.
-const RECIPES: &[Recipe] = recipes![
-    "synthetic-diverse",
-    "three-dots",
-    "element-mcc",
-    "set-r2",
-    "penalties",
-    "weight-sweep",
-];
+const RECIPES: &[Recipe] = recipes!["synthetic-diverse", "three-dots", "element-mcc", "set-r2", "penalties", "weight-sweep",
+    "ablation",];
 
 impl Recipe {
     fn table(self) -> toml::Table {
@@ -74,7 +68,8 @@ mod tests {
     fn every_recipe_file_is_listed_and_valid() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../recipes");
         let Ok(files) = std::fs::read_dir(folder) else { panic!("{folder}") };
-        let mut names: Vec<String> = files.flatten().map(|file| file.file_name().to_string_lossy().trim_end_matches(".toml").to_string()).collect();
+        let mut names: Vec<String> =
+            files.flatten().map(|file| file.file_name().to_string_lossy().trim_end_matches(".toml").to_string()).collect();
         let mut listed: Vec<String> = RECIPES.iter().map(|recipe| recipe.name.to_string()).collect();
         names.sort();
         listed.sort();

@@ -84,7 +84,13 @@ impl Activation {
         match self {
             Self::Identity => u,
             Self::Relu => u.max(0.0),
-            Self::LeakyRelu => if u >= 0.0 { u } else { LEAK * u },
+            Self::LeakyRelu => {
+                if u >= 0.0 {
+                    u
+                } else {
+                    LEAK * u
+                }
+            }
             Self::Silu => u * logistic(u),
             Self::Gelu => u * normal_cdf(u),
             Self::Tanh => tanh(u),
@@ -98,12 +104,33 @@ impl Activation {
     pub fn slope(self, u: f32) -> f32 {
         match self {
             Self::Identity => 1.0,
-            Self::Relu => if u >= 0.0 { 1.0 } else { 0.0 },
-            Self::LeakyRelu => if u >= 0.0 { 1.0 } else { LEAK },
-            Self::Silu => { let s = logistic(u); s * (1.0 + u * (1.0 - s)) }
+            Self::Relu => {
+                if u >= 0.0 {
+                    1.0
+                } else {
+                    0.0
+                }
+            }
+            Self::LeakyRelu => {
+                if u >= 0.0 {
+                    1.0
+                } else {
+                    LEAK
+                }
+            }
+            Self::Silu => {
+                let s = logistic(u);
+                s * (1.0 + u * (1.0 - s))
+            }
             Self::Gelu => normal_cdf(u) + u * INV_SQRT_2PI * exp(-0.5 * u * u),
-            Self::Tanh => { let y = tanh(u); 1.0 - y * y }
-            Self::Sigmoid => { let s = logistic(u); s * (1.0 - s) }
+            Self::Tanh => {
+                let y = tanh(u);
+                1.0 - y * y
+            }
+            Self::Sigmoid => {
+                let s = logistic(u);
+                s * (1.0 - s)
+            }
             Self::Softplus => logistic(u),
         }
     }
@@ -113,11 +140,23 @@ impl Activation {
     pub fn curvature(self, u: f32) -> f32 {
         match self {
             Self::Identity | Self::Relu | Self::LeakyRelu => 0.0,
-            Self::Silu => { let s = logistic(u); s * (1.0 - s) * (2.0 + u * (1.0 - 2.0 * s)) }
+            Self::Silu => {
+                let s = logistic(u);
+                s * (1.0 - s) * (2.0 + u * (1.0 - 2.0 * s))
+            }
             Self::Gelu => (2.0 - u * u) * INV_SQRT_2PI * exp(-0.5 * u * u),
-            Self::Tanh => { let y = tanh(u); -2.0 * y * (1.0 - y * y) }
-            Self::Sigmoid => { let s = logistic(u); s * (1.0 - s) * (1.0 - 2.0 * s) }
-            Self::Softplus => { let s = logistic(u); s * (1.0 - s) }
+            Self::Tanh => {
+                let y = tanh(u);
+                -2.0 * y * (1.0 - y * y)
+            }
+            Self::Sigmoid => {
+                let s = logistic(u);
+                s * (1.0 - s) * (1.0 - 2.0 * s)
+            }
+            Self::Softplus => {
+                let s = logistic(u);
+                s * (1.0 - s)
+            }
         }
     }
 
@@ -173,14 +212,38 @@ impl Activation {
 macro_rules! for_constant {
     ($chosen:expr, $phi:ident => $body:expr) => {
         match $chosen {
-            $crate::Activation::Identity => { const $phi: $crate::Activation = $crate::Activation::Identity; $body }
-            $crate::Activation::Relu => { const $phi: $crate::Activation = $crate::Activation::Relu; $body }
-            $crate::Activation::LeakyRelu => { const $phi: $crate::Activation = $crate::Activation::LeakyRelu; $body }
-            $crate::Activation::Silu => { const $phi: $crate::Activation = $crate::Activation::Silu; $body }
-            $crate::Activation::Gelu => { const $phi: $crate::Activation = $crate::Activation::Gelu; $body }
-            $crate::Activation::Tanh => { const $phi: $crate::Activation = $crate::Activation::Tanh; $body }
-            $crate::Activation::Sigmoid => { const $phi: $crate::Activation = $crate::Activation::Sigmoid; $body }
-            $crate::Activation::Softplus => { const $phi: $crate::Activation = $crate::Activation::Softplus; $body }
+            $crate::Activation::Identity => {
+                const $phi: $crate::Activation = $crate::Activation::Identity;
+                $body
+            }
+            $crate::Activation::Relu => {
+                const $phi: $crate::Activation = $crate::Activation::Relu;
+                $body
+            }
+            $crate::Activation::LeakyRelu => {
+                const $phi: $crate::Activation = $crate::Activation::LeakyRelu;
+                $body
+            }
+            $crate::Activation::Silu => {
+                const $phi: $crate::Activation = $crate::Activation::Silu;
+                $body
+            }
+            $crate::Activation::Gelu => {
+                const $phi: $crate::Activation = $crate::Activation::Gelu;
+                $body
+            }
+            $crate::Activation::Tanh => {
+                const $phi: $crate::Activation = $crate::Activation::Tanh;
+                $body
+            }
+            $crate::Activation::Sigmoid => {
+                const $phi: $crate::Activation = $crate::Activation::Sigmoid;
+                $body
+            }
+            $crate::Activation::Softplus => {
+                const $phi: $crate::Activation = $crate::Activation::Softplus;
+                $body
+            }
         }
     };
 }

@@ -43,7 +43,12 @@ impl<const D: usize> AdamMoments<D> {
 }
 
 /// The parameter and moments after one step; tensors without autodiff, all of one shape.
-pub fn adam_step<const D: usize>(parameter: Tensor<D>, gradient: Tensor<D>, moments: AdamMoments<D>, step: AdamStep) -> (Tensor<D>, AdamMoments<D>) {
+pub fn adam_step<const D: usize>(
+    parameter: Tensor<D>,
+    gradient: Tensor<D>,
+    moments: AdamMoments<D>,
+    step: AdamStep,
+) -> (Tensor<D>, AdamMoments<D>) {
     if crate::dispatch::is_fused(&parameter) && !parameter.device().is_autodiff() {
         let fused = (
             parameter.clone().try_into_primitive::<Flex>(),
@@ -65,7 +70,13 @@ fn correction(step: AdamStep) -> (f64, f64) {
     (1.0 - step.beta1.powi(t), 1.0 - step.beta2.powi(t))
 }
 
-fn fused_step<const D: usize>(mut theta: FlexTensor, g: FlexTensor, mut m: FlexTensor, mut v: FlexTensor, step: AdamStep) -> (Tensor<D>, AdamMoments<D>) {
+fn fused_step<const D: usize>(
+    mut theta: FlexTensor,
+    g: FlexTensor,
+    mut m: FlexTensor,
+    mut v: FlexTensor,
+    step: AdamStep,
+) -> (Tensor<D>, AdamMoments<D>) {
     let dense = |t: FlexTensor| if t.is_contiguous() && t.layout().start_offset() == 0 { t } else { t.to_contiguous() };
     let g = dense(g);
     (theta, m, v) = (dense(theta), dense(m), dense(v));
@@ -86,7 +97,10 @@ fn fused_step<const D: usize>(mut theta: FlexTensor, g: FlexTensor, mut m: FlexT
                 *theta -= rate * *m / ((*v * inv_c2).sqrt() + epsilon);
             }
         });
-    (Tensor::from_primitive::<Flex>(theta), AdamMoments { first: Tensor::from_primitive::<Flex>(m), second: Tensor::from_primitive::<Flex>(v) })
+    (
+        Tensor::from_primitive::<Flex>(theta),
+        AdamMoments { first: Tensor::from_primitive::<Flex>(m), second: Tensor::from_primitive::<Flex>(v) },
+    )
 }
 
 fn plain_step<const D: usize>(theta: Tensor<D>, g: Tensor<D>, moments: AdamMoments<D>, step: AdamStep) -> (Tensor<D>, AdamMoments<D>) {

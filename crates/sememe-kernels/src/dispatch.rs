@@ -24,7 +24,12 @@ pub trait KernelOps: Backend {
     /// `ḡ ⊙ φ′(u)`: `tangents` holds k blocks of the shape of `pre`, one after another.
     fn scale_tangents(tangents: FloatTensor<Self>, pre: FloatTensor<Self>, phi: Activation) -> FloatTensor<Self>;
     /// `Σ_k ḡ_k ⊙ u̇_k ⊙ φ″(u)`: the gradient of [`KernelOps::scale_tangents`] in `pre`.
-    fn scale_tangents_backward(tangents: FloatTensor<Self>, pre: FloatTensor<Self>, grad: FloatTensor<Self>, phi: Activation) -> FloatTensor<Self>;
+    fn scale_tangents_backward(
+        tangents: FloatTensor<Self>,
+        pre: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        phi: Activation,
+    ) -> FloatTensor<Self>;
 }
 
 /// Whether the fused path exists for the device on which `tensor` lies.
@@ -36,9 +41,8 @@ pub(crate) fn is_fused<const D: usize>(tensor: &Tensor<D>) -> bool {
 
 /// A view of the tensor whose storage is exactly its elements, in order.
 fn dense(tensor: FlexTensor) -> FlexTensor {
-    let whole = tensor.is_contiguous()
-        && tensor.layout().start_offset() == 0
-        && tensor.storage::<f32>().len() == tensor.layout().num_elements();
+    let whole =
+        tensor.is_contiguous() && tensor.layout().start_offset() == 0 && tensor.storage::<f32>().len() == tensor.layout().num_elements();
     if whole { tensor } else { FlexTensor::from_data(tensor.to_contiguous().into_data()) }
 }
 
@@ -120,13 +124,13 @@ impl<B: KernelOps, C: CheckpointStrategy> KernelOps for Autodiff<B, C> {
     }
 
     /// Reached only from a backward pass, which runs on the inner backend.
-    fn scale_tangents_backward(tangents: FloatTensor<Self>, pre: FloatTensor<Self>, grad: FloatTensor<Self>, phi: Activation) -> FloatTensor<Self> {
-        untracked::<B, C>(B::scale_tangents_backward(
-            tangents.into_primitive(),
-            pre.into_primitive(),
-            grad.into_primitive(),
-            phi,
-        ))
+    fn scale_tangents_backward(
+        tangents: FloatTensor<Self>,
+        pre: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        phi: Activation,
+    ) -> FloatTensor<Self> {
+        untracked::<B, C>(B::scale_tangents_backward(tangents.into_primitive(), pre.into_primitive(), grad.into_primitive(), phi))
     }
 }
 

@@ -3,6 +3,8 @@
 //! The bodies are plain loops that the compiler vectorises to whatever width
 //! the instruction set has; nothing needs to be said at build time.
 
+#![allow(unsafe_code)]
+
 use crate::Activation;
 use crate::activation::for_constant;
 

@@ -44,7 +44,8 @@ pub fn encode_tensors(tensors: &NamedTensors) -> Result<Vec<u8>, RunError> {
 
 /// The tensors of a safetensors file (F32); `origin` names it in errors.
 pub fn decode_tensors(bytes: &[u8], origin: &str, device: &Device) -> Result<NamedTensors, RunError> {
-    let damaged = |what: String| RunError::Data(format!("{origin}: {what}; the file is damaged or not of this run, train again without --resume"));
+    let damaged =
+        |what: String| RunError::Data(format!("{origin}: {what}; the file is damaged or not of this run, train again without --resume"));
     let file = SafeTensors::deserialize(bytes).map_err(|error| damaged(error.to_string()))?;
     file.iter()
         .map(|(name, view)| {
@@ -67,7 +68,13 @@ pub fn save<M: Objective>(folder: &RunFolder, fit: &Fit<M>) -> Result<(), RunErr
 }
 
 /// The saved state over the untrained `model`, or `None` when nothing has been saved.
-pub fn load<M: Objective>(folder: &RunFolder, model: M, adam: &AdamConfig, terms: usize, device: &Device) -> Result<Option<Fit<M>>, RunError> {
+pub fn load<M: Objective>(
+    folder: &RunFolder,
+    model: M,
+    adam: &AdamConfig,
+    terms: usize,
+    device: &Device,
+) -> Result<Option<Fit<M>>, RunError> {
     let Some(files) = folder.read_checkpoint(&[MODEL, OPTIMISER, STATE])? else { return Ok(None) };
     let origin = |file: &str| folder.path().join("checkpoint").join(file).display().to_string();
     let bad = |file: &str, what: String| RunError::Data(format!("{}: {what}; the checkpoint does not belong to this config", origin(file)));

@@ -215,10 +215,16 @@ impl Config {
             }
         }
         if self.training.batch > data.samples {
-            return Err(format!("`training.batch` is {}, more than the {} samples; lower it or raise `data.samples`", self.training.batch, data.samples));
+            return Err(format!(
+                "`training.batch` is {}, more than the {} samples; lower it or raise `data.samples`",
+                self.training.batch, data.samples
+            ));
         }
         if !(self.evaluation.support_threshold > 0.0 && self.evaluation.support_threshold < 1.0) {
-            return Err(format!("`evaluation.support_threshold` is {}; give a fraction above 0 and below 1", self.evaluation.support_threshold));
+            return Err(format!(
+                "`evaluation.support_threshold` is {}; give a fraction above 0 and below 1",
+                self.evaluation.support_threshold
+            ));
         }
         self.model.member().check().map_err(|error| error.to_string())?;
         self.training.learning_rate.check().map_err(|error| format!("training: {error}"))?;
@@ -232,7 +238,8 @@ impl Config {
     /// What can be refused once the number of observed variables is known.
     pub fn check_penalties(&self, dx: usize) -> Result<(), ConfigError> {
         for term in &self.penalty {
-            term.check(self.model.member().latent_count(), dx).map_err(|error| ConfigError::Value { origin: "config".into(), message: error.to_string() })?;
+            term.check(self.model.member().latent_count(), dx)
+                .map_err(|error| ConfigError::Value { origin: "config".into(), message: error.to_string() })?;
         }
         Ok(())
     }

@@ -71,7 +71,11 @@ impl Dataset {
         let latents = config.data.latents_file.as_ref().map(|path| source::read(path, None)).transpose()?;
         if let (Some(latents), Some(path)) = (&latents, &config.data.latents_file) {
             if latents.matrix.nrows() != there {
-                return Err(RunError::Data(format!("{}: {} rows, but the data have {there}; give one row a sample", path.display(), latents.matrix.nrows())));
+                return Err(RunError::Data(format!(
+                    "{}: {} rows, but the data have {there}; give one row a sample",
+                    path.display(),
+                    latents.matrix.nrows()
+                )));
             }
         }
         let support = config.data.support_file.as_ref().map(|path| source::read_support(path)).transpose()?;

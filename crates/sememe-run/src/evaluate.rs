@@ -66,7 +66,13 @@ const TRAVERSAL_STEPS: usize = 9;
 const CHUNK: usize = 500;
 
 /// Evaluates `model` on the test samples of `data`.
-pub fn evaluate<M: Objective>(config: &Config, data: &Dataset, model: &M, device: &Device, seconds_per_step: Option<f64>) -> Result<Evaluation, RunError> {
+pub fn evaluate<M: Objective>(
+    config: &Config,
+    data: &Dataset,
+    model: &M,
+    device: &Device,
+    seconds_per_step: Option<f64>,
+) -> Result<Evaluation, RunError> {
     let plain = device.clone().inner();
     let model = model.valid();
     let test = to_tensor(&data.test, &plain);
@@ -84,7 +90,8 @@ pub fn evaluate<M: Objective>(config: &Config, data: &Dataset, model: &M, device
     };
     let mut scores = Vec::new();
     if let Some(latents) = &data.test_latents {
-        let evidence = Evidence { latents, codes: &codes_matrix, support: data.support.as_ref(), dependency: Some(&dependency), seed: config.seed };
+        let evidence =
+            Evidence { latents, codes: &codes_matrix, support: data.support.as_ref(), dependency: Some(&dependency), seed: config.seed };
         for kind in &config.evaluation.metrics {
             let (score, missing) = match kind.member().score(&evidence) {
                 Ok(score) => (Some(score), None),

@@ -42,7 +42,9 @@ pub enum FolderError {
         source: io::Error,
     },
     /// There is something already.
-    #[error("{0}: the folder exists and is not empty; use --resume to go on with its run, --overwrite to replace it, or --out for another folder")]
+    #[error(
+        "{0}: the folder exists and is not empty; use --resume to go on with its run, --overwrite to replace it, or --out for another folder"
+    )]
     Exists(PathBuf),
     /// There is something that is no run.
     #[error("{0}: holds other files than a run's, and is not replaced; choose another folder with --out")]
@@ -202,7 +204,8 @@ impl RunFolder {
     }
 
     fn parse<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, FolderError> {
-        serde_json::from_str(&self.read_text(name)?).map_err(|error| FolderError::Damaged { path: self.path.join(name), message: error.to_string() })
+        serde_json::from_str(&self.read_text(name)?)
+            .map_err(|error| FolderError::Damaged { path: self.path.join(name), message: error.to_string() })
     }
 
     /// Writes `config.toml`.
@@ -275,7 +278,9 @@ impl RunFolder {
     /// Writes the files of a checkpoint and makes it current.
     pub fn write_checkpoint(&self, files: &[(&str, &[u8])]) -> Result<(), FolderError> {
         let before = self.current_checkpoint()?;
-        let number = before.as_ref().and_then(|name| name.strip_prefix("checkpoint-")).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) + 1;
+        let number =
+            before.as_ref().and_then(|name| name.strip_prefix("checkpoint-")).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)
+                + 1;
         let name = format!("checkpoint-{number}");
         let folder = self.path.join(&name);
         if folder.exists() {
@@ -300,7 +305,8 @@ impl RunFolder {
             return Ok(None);
         }
         let pointer: Value = self.parse(POINTER)?;
-        let name = pointer.get("folder").and_then(Value::as_str).filter(|name| name.starts_with("checkpoint-") && !name.contains(['/', '\\']));
+        let name =
+            pointer.get("folder").and_then(Value::as_str).filter(|name| name.starts_with("checkpoint-") && !name.contains(['/', '\\']));
         match name {
             Some(name) => Ok(Some(name.into())),
             None => Err(FolderError::Damaged { path: self.path.join(POINTER), message: "`folder` names no checkpoint".into() }),
@@ -331,7 +337,11 @@ impl RunFolder {
     pub fn write_evaluation(&self, evaluation: &Evaluation) -> Result<(), FolderError> {
         let arrays = self.path.join("arrays");
         at(&arrays, fs::create_dir_all(&arrays))?;
-        let matrices = [("codes", Some(&evaluation.codes)), ("dependency", Some(&evaluation.dependency)), ("true_dependency", evaluation.true_dependency.as_ref())];
+        let matrices = [
+            ("codes", Some(&evaluation.codes)),
+            ("dependency", Some(&evaluation.dependency)),
+            ("true_dependency", evaluation.true_dependency.as_ref()),
+        ];
         for (name, matrix) in matrices {
             if let Some(matrix) = matrix {
                 let path = arrays.join(format!("{name}.npy"));

@@ -45,7 +45,14 @@ pub struct RunObserver<'a> {
 
 impl<'a> RunObserver<'a> {
     /// An observer of a run of `steps` steps that stands at `step`.
-    pub fn new(folder: &'a RunFolder, label: &str, (step, steps): (usize, usize), (log_every, checkpoint_every): (usize, usize), verbosity: Verbosity, interrupt: Interrupt) -> Self {
+    pub fn new(
+        folder: &'a RunFolder,
+        label: &str,
+        (step, steps): (usize, usize),
+        (log_every, checkpoint_every): (usize, usize),
+        verbosity: Verbosity,
+        interrupt: Interrupt,
+    ) -> Self {
         let progress = Progress::new(label, step, steps, verbosity);
         Self { folder, log_every, checkpoint_every, steps, interrupt, progress, sums: BTreeMap::new(), failure: None }
     }
@@ -57,7 +64,9 @@ impl<'a> RunObserver<'a> {
 
     fn write<M: Objective>(&mut self, event: &Event<'_>, fit: &Fit<M>) -> Result<(), RunError> {
         match event {
-            Event::Guard { step, penalty, factor } => self.folder.append_metrics(&json!({"step": step, "guard": penalty, "factor": factor}))?,
+            Event::Guard { step, penalty, factor } => {
+                self.folder.append_metrics(&json!({"step": step, "guard": penalty, "factor": factor}))?
+            }
             Event::Step { step, losses, learning_rate } => {
                 for (name, value) in *losses {
                     let sum = self.sums.entry(name.clone()).or_insert((0.0, 0));
@@ -65,7 +74,8 @@ impl<'a> RunObserver<'a> {
                 }
                 let done = step + 1;
                 if done % self.log_every == 0 || done == self.steps {
-                    let means: BTreeMap<String, f64> = std::mem::take(&mut self.sums).into_iter().map(|(name, (sum, count))| (name, sum / count as f64)).collect();
+                    let means: BTreeMap<String, f64> =
+                        std::mem::take(&mut self.sums).into_iter().map(|(name, (sum, count))| (name, sum / count as f64)).collect();
                     self.folder.append_metrics(&json!({"step": done, "losses": means, "learning_rate": learning_rate}))?;
                     self.progress.show(done, &means);
                 }

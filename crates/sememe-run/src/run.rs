@@ -13,8 +13,8 @@ use crate::data::{Dataset, to_tensor};
 use crate::error::RunError;
 use crate::evaluate::{Evaluation, evaluate};
 use crate::folder::{IfExists, Manifest, RunFolder};
-use crate::report::write_run_report;
 use crate::observe::{Interrupt, RunObserver, Verbosity};
+use crate::report::write_run_report;
 
 /// How a run is carried out; nothing here changes its numbers.
 #[derive(Clone, Debug)]
@@ -54,7 +54,10 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions) -> Result<Outco
     let folder = if options.resume {
         let folder = RunFolder::open(path)?;
         if folder.read_config()? != resolved {
-            return Err(RunError::Data(format!("{}: the folder's config.toml differs from the config asked for; resume with the same config, or start anew with --overwrite", path.display())));
+            return Err(RunError::Data(format!(
+                "{}: the folder's config.toml differs from the config asked for; resume with the same config, or start anew with --overwrite",
+                path.display()
+            )));
         }
         folder
     } else {
@@ -66,7 +69,12 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions) -> Result<Outco
     };
     let device = Device::flex().autodiff();
     let label = path.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
-    config.model.init(dx, config.seed, &device, TrainModel { config, folder: &folder, data: &data, options, device: &device, label: &label })?
+    config.model.init(
+        dx,
+        config.seed,
+        &device,
+        TrainModel { config, folder: &folder, data: &data, options, device: &device, label: &label },
+    )?
 }
 
 /// The trained model of a run folder, evaluated again.
@@ -97,7 +105,8 @@ impl WithModel for TrainModel<'_> {
     fn call<M: Objective>(self, model: M) -> Self::Output {
         let Self { config, folder, data, options, device, label } = self;
         let (plan, terms) = (&config.training, &config.penalty[..]);
-        let saved = if options.resume { checkpoint::load(folder, model.clone(), &plan.adam, terms.len(), &device.clone().inner())? } else { None };
+        let saved =
+            if options.resume { checkpoint::load(folder, model.clone(), &plan.adam, terms.len(), &device.clone().inner())? } else { None };
         let fit = saved.unwrap_or_else(|| Fit::new(model, plan, terms, config.seed));
         folder.cut_metrics_after(fit.step)?;
         let every = (config.output.log_every, config.output.checkpoint_every);

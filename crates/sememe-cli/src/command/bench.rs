@@ -60,12 +60,18 @@ impl Bench {
         };
         let value = value_and_gradient().1;
         let jacobian = median((0..self.repeat).map(|_| value_and_gradient().0).collect());
-        let mut text = format!("L1 of the full Jacobian of {SIZES:?}, batch {BATCH}: value and gradient {jacobian:.2} ms (value {value:.4})\n\ntraining step, VAE with dz 16, dx 32, batch 256\n");
+        let mut text = format!(
+            "L1 of the full Jacobian of {SIZES:?}, batch {BATCH}: value and gradient {jacobian:.2} ms (value {value:.4})\n\ntraining step, VAE with dz 16, dx 32, batch 256\n"
+        );
         let mut steps = Vec::new();
         let term = |columns| Term { columns, ..Term::new(penalty.clone(), 0.05) };
         for (decoder, widths) in [(DecoderKind::PerObserved, vec![16, 16]), (DecoderKind::Shared, vec![128, 128])] {
             let plain = self.step(decoder, &widths, Vec::new())?;
-            let cases = [("all columns", term(ColumnChoice::All)), ("2 random columns", term(ColumnChoice::Random(2))), ("all columns, every 8th step", Term { every: 8, ..term(ColumnChoice::All) })];
+            let cases = [
+                ("all columns", term(ColumnChoice::All)),
+                ("2 random columns", term(ColumnChoice::Random(2))),
+                ("all columns, every 8th step", Term { every: 8, ..term(ColumnChoice::All) }),
+            ];
             for (name, term) in cases {
                 let with = self.step(decoder, &widths, vec![term])?;
                 text += &format!("  {decoder:?} decoder, {name}: {with:.2} ms, without {plain:.2} ms, ratio {:.2}\n", with / plain);

@@ -34,7 +34,8 @@ pub struct List {
 impl List {
     /// Prints the catalogues.
     pub fn run(&self, context: &Context) -> Result<ExitCode> {
-        let catalogue = |entries: &[Entry]| entries.iter().map(|entry| (entry.tag.to_string(), entry.about.to_string())).collect::<Vec<_>>();
+        let catalogue =
+            |entries: &[Entry]| entries.iter().map(|entry| (entry.tag.to_string(), entry.about.to_string())).collect::<Vec<_>>();
         let kinds = [
             (Kind::Models, "models", catalogue(ModelKind::ENTRIES)),
             (Kind::Penalties, "penalties", catalogue(PenaltyKind::ENTRIES)),

@@ -9,8 +9,11 @@ mod reproduce;
 mod structure;
 mod train;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -78,14 +81,56 @@ impl Context {
 
     /// Options of a run started by this command line.
     pub fn run_options(&self, resume: bool, overwrite: bool, recipe: Option<String>) -> RunOptions {
-        let command = std::env::args().map(|arg| if arg.contains(' ') { format!("'{arg}'") } else { arg }).skip(1).collect::<Vec<_>>().join(" ");
-        RunOptions { resume, overwrite, verbosity: self.verbosity, command: format!("sememe {command}"), recipe, interrupt: self.interrupt.clone() }
+        let command =
+            std::env::args().map(|arg| if arg.contains(' ') { format!("'{arg}'") } else { arg }).skip(1).collect::<Vec<_>>().join(" ");
+        RunOptions {
+            resume,
+            overwrite,
+            verbosity: self.verbosity,
+            command: format!("sememe {command}"),
+            recipe,
+            interrupt: self.interrupt.clone(),
+        }
     }
 
-    /// Prints a result as text or as JSON.
+    /// Prints a result as text or as JSON; a reader that has gone away is no error.
     pub fn result(&self, text: &str, json: &serde_json::Value) {
-        if self.verbosity == Verbosity::Json { println!("{json}") } else { println!("{}", text.trim_end()) }
+        let line = if self.verbosity == Verbosity::Json { json.to_string() } else { text.trim_end().to_string() };
+        let _ = writeln!(std::io::stdout(), "{line}");
     }
+}
+
+/// `f` of every item, `threads` at a time, each call with a thread pool of one thread of its own:
+/// small models do not gain from more, and the bits of a run do not depend on what runs beside it.
+///
+/// Plain threads take the items, since a worker of a pool that waits for another pool would begin further items meanwhile.
+pub fn one_thread_each<T: Sync, R: Send>(items: &[T], threads: usize, f: impl Fn(&T) -> Result<R> + Sync) -> Vec<Result<R>> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<Result<R>>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, items.len().max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else { break };
+                    let result = rayon::ThreadPoolBuilder::new()
+                        .num_threads(1)
+                        .build()
+                        .map_err(anyhow::Error::from)
+                        .and_then(|pool| pool.install(|| f(item)));
+                    if let Ok(mut slot) = results[index].lock() {
+                        *slot = Some(result);
+                    }
+                }
+            });
+        }
+    });
+    results.into_iter().map(|slot| slot.into_inner().ok().flatten().unwrap_or_else(|| Err(anyhow::anyhow!("a run panicked")))).collect()
+}
+
+/// The number of cores.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// A link that terminals make clickable.

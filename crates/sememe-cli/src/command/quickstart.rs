@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use rayon::prelude::*;
 use sememe::train::Term;
 use sememe_run::config::Config;
 use sememe_run::data::Dataset;
@@ -17,7 +16,7 @@ use sememe_run::report::{Block, Page, Section, Table, atoms_section, run_section
 use sememe_run::run::{self, Outcome};
 use serde_json::json;
 
-use super::{Context, INTERRUPTED, file_link};
+use super::{Context, INTERRUPTED, cores, file_link, one_thread_each};
 use crate::recipe;
 
 /// Arguments of `quickstart`.
@@ -31,7 +30,10 @@ pub struct Quickstart {
 /// The data sets, by recipe, with a line on each.
 const DATA: [(&str, &str); 2] = [
     ("synthetic-diverse", "Synthetic data: ten observed variables, each a small network of its own over one to three of five latents."),
-    ("three-dots", "Rendered images of three dots, six factors. x and y of a dot move the same pixels, so even a perfect method identifies them only as a block: MCC can stay below 1 while the structure is right."),
+    (
+        "three-dots",
+        "Rendered images of three dots, six factors. x and y of a dot move the same pixels, so even a perfect method identifies them only as a block: MCC can stay below 1 while the structure is right.",
+    ),
 ];
 
 /// The three objectives: name, and what it does to the recipe's penalties.
@@ -66,16 +68,15 @@ impl Quickstart {
     /// Trains six models, prints the table and writes the report.
     pub fn run(&self, context: &Context) -> Result<ExitCode> {
         let started = Instant::now();
-        let jobs: Vec<(&str, &str)> = DATA.iter().flat_map(|(data, _)| OBJECTIVES.iter().map(move |objective| (*data, *objective))).collect();
+        let jobs: Vec<(&str, &str)> =
+            DATA.iter().flat_map(|(data, _)| OBJECTIVES.iter().map(move |objective| (*data, *objective))).collect();
         let folder = |data: &str, objective: &str| self.out.join(format!("{data}-{}", objective.replace(' ', "-").to_lowercase()));
-        let outcomes: Vec<Result<Option<Evaluation>>> = jobs
-            .par_iter()
-            .with_max_len(1)
-            .map(|(data, objective)| {
-                let single = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-                single.install(|| Self::one(&config(data, objective)?, &folder(data, objective), context)).with_context(|| format!("{data}, {objective}"))
-            })
-            .collect();
+        // The images take longest, so they go first.
+        let order: Vec<(&str, &str)> = jobs.iter().rev().copied().collect();
+        let mut outcomes = one_thread_each(&order, cores(), |(data, objective)| {
+            Self::one(&config(data, objective)?, &folder(data, objective), context).with_context(|| format!("{data}, {objective}"))
+        });
+        outcomes.reverse();
         let evaluations: Vec<Option<Evaluation>> = outcomes.into_iter().collect::<Result<_>>()?;
         if context.interrupt.load(Ordering::Relaxed) || evaluations.iter().any(Option::is_none) {
             eprintln!("interrupted; run `sememe quickstart` again to start anew");
@@ -99,7 +100,13 @@ impl Quickstart {
                 let config = config(data, objective)?;
                 let dataset = Dataset::load(&config)?;
                 let lines = RunFolder::read(&folder(data, objective))?.metrics()?;
-                sections.extend(run_sections(&format!("{data}, {objective}"), &config, &lines, &dataset, &evaluations[d * OBJECTIVES.len() + o]));
+                sections.extend(run_sections(
+                    &format!("{data}, {objective}"),
+                    &config,
+                    &lines,
+                    &dataset,
+                    &evaluations[d * OBJECTIVES.len() + o],
+                ));
                 if o == OBJECTIVES.len() - 1 {
                     if let Some(support) = &dataset.support {
                         sections.push(atoms_section(&format!("{data}: Venn atoms of the true structure"), support, &dataset.factors));
@@ -142,5 +149,9 @@ fn table(evaluations: &[Evaluation]) -> Table {
         row.push(format!("{:.4}", evaluation.reconstruction_error));
         row
     });
-    Table { head, rows: rows.collect(), note: "null: MCC of a random rotation of the truth; R² of permuted samples; F1 of dependencies shuffled within rows.".into() }
+    Table {
+        head,
+        rows: rows.collect(),
+        note: "null: MCC of a random rotation of the truth; R² of permuted samples; F1 of dependencies shuffled within rows.".into(),
+    }
 }

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use rayon::prelude::*;
 use sememe_run::config::Config;
 use sememe_run::data::Dataset;
 use sememe_run::folder::RunFolder;
@@ -21,7 +19,7 @@ use sememe_truth::structure::{Group, compare};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Context, INTERRUPTED, file_link};
+use super::{Context, INTERRUPTED, cores, file_link, one_thread_each};
 use crate::recipe::{self, Recipe};
 
 /// Arguments of `reproduce`.
@@ -75,7 +73,9 @@ struct Reproduction {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Axis {
-    name: String,
+    /// For the reader of the recipe.
+    #[serde(rename = "name")]
+    _name: String,
     value: Vec<Setting>,
 }
 
@@ -158,37 +158,41 @@ impl Reproduce {
         }
         let reproduction = Reproduction::parse(&recipe)?;
         let seeds = self.seeds.clone().unwrap_or_else(|| reproduction.seeds.clone());
-        let cells: Vec<Cell> = reproduction.cells().into_iter().filter(|cell| self.only.iter().all(|text| cell.label.contains(text.as_str()))).collect();
+        let cells: Vec<Cell> =
+            reproduction.cells().into_iter().filter(|cell| self.only.iter().all(|text| cell.label.contains(text.as_str()))).collect();
         if cells.is_empty() || seeds.is_empty() {
-            bail!("no setting matches {:?}; settings are {}", self.only, reproduction.cells().iter().map(|cell| format!("`{}`", cell.label)).collect::<Vec<_>>().join(", "));
+            bail!(
+                "no setting matches {:?}; settings are {}",
+                self.only,
+                reproduction.cells().iter().map(|cell| format!("`{}`", cell.label)).collect::<Vec<_>>().join(", ")
+            );
         }
         let out = self.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&self.name));
         let jobs: Vec<(usize, u64)> = cells.iter().enumerate().flat_map(|(cell, _)| seeds.iter().map(move |&seed| (cell, seed))).collect();
-        let scores: Mutex<BTreeMap<(usize, u64), Scores>> = Mutex::new(BTreeMap::new());
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.jobs.unwrap_or(0)).build()?;
-        pool.install(|| {
-            jobs.par_iter().with_max_len(1).try_for_each(|&(cell, seed)| -> Result<()> {
-                if context.interrupt.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
-                let config = reproduction.config(&cells[cell], seed, &self.set)?;
-                let folder = out.join(cells[cell].label.replace([',', '/'], "").replace(' ', "-")).join(format!("seed-{seed}"));
-                // One thread a run: small models do not gain from more, and the bits do not depend on what runs beside.
-                let single = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-                let result = single.install(|| self.one(&config, &folder, reproduction.set_experiment, context)).with_context(|| format!("{} seed {seed}", cells[cell].label))?;
-                if let Some(result) = result {
-                    if context.verbosity == Verbosity::Progress {
-                        let shown = reproduction.metrics.iter().filter_map(|name| result.get(name).map(|value| format!("{name} {value:.3}"))).collect::<Vec<_>>().join("  ");
-                        eprintln!("{} seed {seed}: {shown}", cells[cell].label);
-                    }
-                    if let Ok(mut scores) = scores.lock() {
-                        scores.insert((cell, seed), result);
-                    }
-                }
-                Ok(())
-            })
-        })?;
-        let scores = scores.into_inner().map_err(|_| anyhow!("a run panicked"))?;
+        let results = one_thread_each(&jobs, self.jobs.unwrap_or_else(cores), |&(cell, seed)| {
+            if context.interrupt.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let config = reproduction.config(&cells[cell], seed, &self.set)?;
+            let folder = out.join(cells[cell].label.replace([',', '/'], "").replace(' ', "-")).join(format!("seed-{seed}"));
+            let result = self
+                .one(&config, &folder, reproduction.set_experiment, context)
+                .with_context(|| format!("{} seed {seed}", cells[cell].label))?;
+            if let (Some(result), Verbosity::Progress) = (&result, context.verbosity) {
+                let shown = reproduction
+                    .metrics
+                    .iter()
+                    .filter_map(|name| result.get(name).map(|value| format!("{name} {value:.3}")))
+                    .collect::<Vec<_>>()
+                    .join("  ");
+                eprintln!("{} seed {seed}: {shown}", cells[cell].label);
+            }
+            Ok(result)
+        });
+        let mut scores: BTreeMap<(usize, u64), Scores> = BTreeMap::new();
+        for (job, result) in jobs.iter().zip(results) {
+            scores.extend(result?.map(|result| (*job, result)));
+        }
         if scores.is_empty() {
             return Ok(ExitCode::from(INTERRUPTED));
         }
@@ -198,13 +202,20 @@ impl Reproduce {
             subtitle: format!("{} Published figures: {}.", reproduction.about, reproduction.source),
             sections: vec![
                 Section { heading: "Result".into(), blocks: vec![Block::Table(table.clone())] },
-                Section { heading: "Recipe".into(), blocks: vec![Block::Details { summary: "the recipe".into(), text: recipe.text.into() }] },
+                Section {
+                    heading: "Recipe".into(),
+                    blocks: vec![Block::Details { summary: "the recipe".into(), text: recipe.text.into() }],
+                },
             ],
         };
         std::fs::create_dir_all(&out)?;
         sememe_run::atomic::write(&out.join("report.html"), page.to_html().as_bytes())?;
-        let rows: Vec<_> = scores.iter().map(|((cell, seed), scores)| json!({"setting": cells[*cell].label, "seed": seed, "scores": scores})).collect();
-        context.result(&format!("{}\nreport: {}", table.to_text(), file_link(&out.join("report.html"))), &json!({"reproduction": self.name, "runs": rows}));
+        let rows: Vec<_> =
+            scores.iter().map(|((cell, seed), scores)| json!({"setting": cells[*cell].label, "seed": seed, "scores": scores})).collect();
+        context.result(
+            &format!("{}\nreport: {}", table.to_text(), file_link(&out.join("report.html"))),
+            &json!({"reproduction": self.name, "runs": rows}),
+        );
         Ok(if scores.len() == jobs.len() { ExitCode::SUCCESS } else { ExitCode::from(INTERRUPTED) })
     }
 
@@ -250,7 +261,9 @@ impl Reproduce {
 }
 
 fn table(reproduction: &Reproduction, cells: &[Cell], seeds: &[u64], scores: &BTreeMap<(usize, u64), Scores>) -> Table {
-    let over = |cell: usize, name: &str| OverSeeds::of(&seeds.iter().filter_map(|seed| scores.get(&(cell, *seed))?.get(name).copied()).collect::<Vec<_>>());
+    let over = |cell: usize, name: &str| {
+        OverSeeds::of(&seeds.iter().filter_map(|seed| scores.get(&(cell, *seed))?.get(name).copied()).collect::<Vec<_>>())
+    };
     let mut names: Vec<&str> = reproduction.metrics.iter().map(String::as_str).collect();
     if reproduction.set_experiment {
         names.extend(SET_NAMES);
@@ -287,6 +300,9 @@ fn table(reproduction: &Reproduction, cells: &[Cell], seeds: &[u64], scores: &BT
     Table {
         head,
         rows: rows.collect(),
-        note: format!("Mean over seeds ± half-width of its 95 % t-interval. Published: {}. Our generator and estimator are our own; see the recipe.", reproduction.source),
+        note: format!(
+            "Mean over seeds ± half-width of its 95 % t-interval. Published: {}. Our generator and estimator are our own; see the recipe.",
+            reproduction.source
+        ),
     }
 }

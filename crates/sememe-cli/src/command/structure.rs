@@ -32,7 +32,8 @@ pub struct StructureCommand {
 fn parse_group(name: &str, text: &str) -> Result<Group> {
     let mut observed = Vec::new();
     for part in text.split('+') {
-        let number = |text: &str| text.trim().parse::<usize>().with_context(|| format!("--groups: `{text}` is no index; write 0-3,4-7 or 0+2,1+3"));
+        let number =
+            |text: &str| text.trim().parse::<usize>().with_context(|| format!("--groups: `{text}` is no index; write 0-3,4-7 or 0+2,1+3"));
         match part.split_once('-') {
             Some((first, last)) => {
                 let (first, last) = (number(first)?, number(last)?);
@@ -48,7 +49,11 @@ fn parse_group(name: &str, text: &str) -> Result<Group> {
 }
 
 fn list(latents: &BTreeSet<usize>) -> String {
-    if latents.is_empty() { "∅".into() } else { format!("{{{}}}", latents.iter().map(|j| format!("z{j}")).collect::<Vec<_>>().join(", ")) }
+    if latents.is_empty() {
+        "∅".into()
+    } else {
+        format!("{{{}}}", latents.iter().map(|j| format!("z{j}")).collect::<Vec<_>>().join(", "))
+    }
 }
 
 impl StructureCommand {
@@ -60,7 +65,9 @@ impl StructureCommand {
         };
         match threshold {
             None => Ok(source::read_support(&path)?),
-            Some(fraction) if fraction > 0.0 && fraction < 1.0 => Ok(Support::from_dependency(&source::read(&path, None)?.matrix, Threshold::OfRow(fraction))?),
+            Some(fraction) if fraction > 0.0 && fraction < 1.0 => {
+                Ok(Support::from_dependency(&source::read(&path, None)?.matrix, Threshold::OfRow(fraction))?)
+            }
             Some(fraction) => bail!("--threshold is {fraction}; give a fraction above 0 and below 1"),
         }
     }
@@ -78,7 +85,12 @@ impl StructureCommand {
         let groups = if named.is_empty() { row_groups(&support) } else { named.clone() };
         let cells = atoms(&support, &groups)?;
         let (forms, verdicts) = (diversity(&support), verdicts(&support));
-        let mut text = format!("{} observed variables, {} latents, {:.0} % of the entries are dependencies\n\n", support.rows(), support.latents(), 100.0 * support.density());
+        let mut text = format!(
+            "{} observed variables, {} latents, {:.0} % of the entries are dependencies\n\n",
+            support.rows(),
+            support.latents(),
+            100.0 * support.density()
+        );
         if support.rows() <= 40 {
             text += &format!("{support}\n");
         }
@@ -114,13 +126,22 @@ impl StructureCommand {
                 let (k, v) = (&named[a].name, &named[b].name);
                 text += &format!(
                     "\nI_{k} = {}, I_{v} = {}\n  I_{k} ∩ I_{v} = {}\n  I_{k} \\ I_{v} = {}\n  I_{v} \\ I_{k} = {}\n  I_{k} △ I_{v} = {}\n",
-                    list(&c.index_k), list(&c.index_v), list(&c.intersection), list(&c.only_k), list(&c.only_v), list(&c.symmetric_difference)
+                    list(&c.index_k),
+                    list(&c.index_v),
+                    list(&c.intersection),
+                    list(&c.only_k),
+                    list(&c.only_v),
+                    list(&c.symmetric_difference)
                 );
                 comparisons.push(json!({"groups": [k, v], "intersection": c.intersection, "only_first": c.only_k, "only_second": c.only_v, "symmetric_difference": c.symmetric_difference}));
             }
         }
-        let drawing = self.draw.clone().unwrap_or_else(|| if self.file.is_dir() { self.file.join("structure.svg") } else { self.file.with_extension("svg") });
-        sememe_run::atomic::write(&drawing, draw_sets(&groups, &cells, &[]).as_bytes()).with_context(|| format!("{}: cannot write the drawing", drawing.display()))?;
+        let drawing = self
+            .draw
+            .clone()
+            .unwrap_or_else(|| if self.file.is_dir() { self.file.join("structure.svg") } else { self.file.with_extension("svg") });
+        sememe_run::atomic::write(&drawing, draw_sets(&groups, &cells, &[]).as_bytes())
+            .with_context(|| format!("{}: cannot write the drawing", drawing.display()))?;
         text += &format!("\ndrawing: {}\n", file_link(&drawing));
         let object = json!({
             "observed": support.rows(), "latents": support.latents(),

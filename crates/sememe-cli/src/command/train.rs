@@ -55,7 +55,8 @@ impl Train {
                 Ok(ExitCode::SUCCESS)
             }
             Outcome::Interrupted { step } => {
-                context.result(&format!("interrupted after {step} steps; add --resume to go on"), &json!({"run": out, "interrupted": step}));
+                context
+                    .result(&format!("interrupted after {step} steps; add --resume to go on"), &json!({"run": out, "interrupted": step}));
                 Ok(ExitCode::from(INTERRUPTED))
             }
         }

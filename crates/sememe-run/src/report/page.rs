@@ -21,12 +21,18 @@ pub struct Table {
 impl Table {
     /// The table as aligned plain text, for the terminal.
     pub fn to_text(&self) -> String {
-        let width = |c: usize| self.rows.iter().chain([&self.head]).filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let width = |c: usize| {
+            self.rows.iter().chain([&self.head]).filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
         let mut text = String::new();
         for row in [&self.head].into_iter().chain(&self.rows) {
-            let cells: Vec<String> =
-                row.iter().zip(&widths).enumerate().map(|(c, (cell, &width))| if c == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }).collect();
+            let cells: Vec<String> = row
+                .iter()
+                .zip(&widths)
+                .enumerate()
+                .map(|(c, (cell, &width))| if c == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") })
+                .collect();
             let _ = writeln!(text, "{}", cells.join("  ").trim_end());
         }
         if !self.note.is_empty() {
@@ -103,7 +109,7 @@ p{max-width:44rem;margin:.6rem 0}.subtitle{color:var(--soft)}
 .scroll{overflow-x:auto}table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums;font-size:.93rem}
 th,td{padding:.35rem .9rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}th:first-child,td:first-child{text-align:left;padding-left:0}th{color:var(--soft);font-weight:600}
 .note{color:var(--soft);font-size:.87rem;max-width:52rem}.row{display:flex;flex-wrap:wrap;gap:1.5rem;align-items:flex-start}.row>*{flex:1 1 20rem;min-width:0}
-.plot{min-height:20rem}svg{max-width:100%;height:auto}img{image-rendering:pixelated;max-width:100%;border:1px solid var(--line)}
+.plot{min-height:17rem;max-width:46rem}td.words{text-align:left;white-space:normal}svg{max-width:100%;height:auto}img{image-rendering:pixelated;max-width:100%;border:1px solid var(--line)}
 figure{margin:.8rem 0}figcaption{color:var(--soft);font-size:.87rem}
 details{margin:.8rem 0}summary{cursor:pointer;color:var(--accent)}pre{background:var(--panel);padding:1rem;overflow-x:auto;font-size:.85rem}
 @media(max-width:60rem){.page{grid-template-columns:1fr}nav{position:static}}@media print{nav{display:none}.page{display:block}}
@@ -116,7 +122,7 @@ function draw(){const c=getComputedStyle(document.documentElement),ink=c.getProp
 for(const place of document.querySelectorAll('.plot')){const spec=JSON.parse(place.querySelector('script').textContent);
 const axis={gridcolor:line,zerolinecolor:line,linecolor:line,automargin:true};const layout=Object.assign({},spec.layout,{paper_bgcolor:'rgba(0,0,0,0)',plot_bgcolor:'rgba(0,0,0,0)',font:{color:ink,family:'system-ui, sans-serif',size:13}});
 for(const k of ['xaxis','yaxis','xaxis2','yaxis2'])layout[k]=Object.assign({},axis,spec.layout[k]||{});
-let target=place.querySelector('.target');Plotly.react(target,spec.data,layout,{responsive:true,displaylogo:false,modeBarButtonsToRemove:['lasso2d','select2d']});}}
+let target=place.querySelector('.target');Plotly.react(target,spec.data,layout,{responsive:true,displayModeBar:false});}}
 draw();dark.addEventListener('change',draw);
 ";
 
@@ -128,7 +134,11 @@ impl Page {
         let mut has_plots = false;
         for (number, section) in self.sections.iter().enumerate() {
             let _ = write!(contents, "<a href=\"#s{number}\">{}</a>", escape(&section.heading));
-            let _ = write!(body, "<section id=\"s{number}\" aria-labelledby=\"h{number}\"><h2 id=\"h{number}\">{}</h2>", escape(&section.heading));
+            let _ = write!(
+                body,
+                "<section id=\"s{number}\" aria-labelledby=\"h{number}\"><h2 id=\"h{number}\">{}</h2>",
+                escape(&section.heading)
+            );
             for block in &section.blocks {
                 write_block(&mut body, block, &mut has_plots);
             }
@@ -161,9 +171,17 @@ fn write_block(out: &mut String, block: &Block, has_plots: &mut bool) {
             let _ = write!(out, "<p>{}</p>", escape(text));
         }
         Block::Table(table) => {
-            let cells = |row: &[String], tag: &str| row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect::<String>();
+            let words = |cell: &str| cell.starts_with(char::is_alphabetic);
+            let cells = |row: &[String], tag: &str| {
+                let class = |cell: &str| if tag == "td" && words(cell) { " class=\"words\"" } else { "" };
+                row.iter().map(|cell| format!("<{tag}{}>{}</{tag}>", class(cell), escape(cell))).collect::<String>()
+            };
             let rows: String = table.rows.iter().map(|row| format!("<tr>{}</tr>", cells(row, "td"))).collect();
-            let _ = write!(out, "<div class=\"scroll\"><table><thead><tr>{}</tr></thead><tbody>{rows}</tbody></table></div>", cells(&table.head, "th"));
+            let _ = write!(
+                out,
+                "<div class=\"scroll\"><table><thead><tr>{}</tr></thead><tbody>{rows}</tbody></table></div>",
+                cells(&table.head, "th")
+            );
             if !table.note.is_empty() {
                 let _ = write!(out, "<p class=\"note\">{}</p>", escape(&table.note));
             }
@@ -172,14 +190,21 @@ fn write_block(out: &mut String, block: &Block, has_plots: &mut bool) {
             *has_plots = true;
             // Within a script element only "</" could end it early.
             let safe = json.replace("</", "<\\/");
-            let _ = write!(out, "<figure class=\"plot\" role=\"img\" aria-label=\"{}\"><div class=\"target\"></div><script type=\"application/json\">{safe}</script></figure>", escape(alt));
+            let _ = write!(
+                out,
+                "<figure class=\"plot\" role=\"img\" aria-label=\"{}\"><div class=\"target\"></div><script type=\"application/json\">{safe}</script></figure>",
+                escape(alt)
+            );
         }
         Block::Svg(svg) => {
             let _ = write!(out, "<figure>{svg}</figure>");
         }
         Block::Image { base64, alt, width } => {
             let alt = escape(alt);
-            let _ = write!(out, "<figure><img src=\"data:image/png;base64,{base64}\" width=\"{width}\" alt=\"{alt}\"><figcaption>{alt}</figcaption></figure>");
+            let _ = write!(
+                out,
+                "<figure><img src=\"data:image/png;base64,{base64}\" width=\"{width}\" alt=\"{alt}\"><figcaption>{alt}</figcaption></figure>"
+            );
         }
         Block::Details { summary, text } => {
             let _ = write!(out, "<details><summary>{}</summary><pre>{}</pre></details>", escape(summary), escape(text));
@@ -203,7 +228,11 @@ mod tests {
     fn page() -> Page {
         let plot = Block::Plot { json: "{\"data\":[],\"layout\":{\"title\":\"</script>\"}}".into(), alt: "<b>".into() };
         let table = Table { head: vec!["run".into()], rows: vec![vec!["<script>alert(1)</script>".into()]], note: String::new() };
-        Page { title: "<script>".into(), subtitle: "a & b".into(), sections: vec![Section { heading: "One".into(), blocks: vec![Block::Table(table), plot] }] }
+        Page {
+            title: "<script>".into(),
+            subtitle: "a & b".into(),
+            sections: vec![Section { heading: "One".into(), blocks: vec![Block::Table(table), plot] }],
+        }
     }
 
     #[test]

@@ -34,7 +34,10 @@ pub fn curves(title: &str, x_label: &str, y_label: &str, log_y: bool, curves: &[
         .x_axis(Axis::new().title(Title::with_text(x_label)))
         .y_axis(if log_y { y_axis.type_(AxisType::Log) } else { y_axis });
     plot.set_layout(layout);
-    Block::Plot { json: plot.to_json(), alt: format!("{title}: {} over {x_label}", curves.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")) }
+    Block::Plot {
+        json: plot.to_json(),
+        alt: format!("{title}: {} over {x_label}", curves.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// A matrix as colours, rows from top to bottom, zero to `largest` (the matrix's own largest when `None`).

@@ -58,7 +58,10 @@ fn loss_plots(lines: &[Value]) -> Vec<Block> {
             }
         }
     }
-    by_name.into_iter().map(|(name, points)| curves(&name, "step", "loss", points.iter().all(|p| p.1 > 0.0), &[Curve { name: name.clone(), points }])).collect()
+    by_name
+        .into_iter()
+        .map(|(name, points)| curves(&name, "step", "loss", points.iter().all(|p| p.1 > 0.0), &[Curve { name: name.clone(), points }]))
+        .collect()
 }
 
 fn picked_rows(rows: usize) -> Vec<usize> {
@@ -95,7 +98,7 @@ pub fn atoms_section(heading: &str, support: &Support, factors: &[String]) -> Se
     let mut blocks = Vec::new();
     if let Ok(cells) = atoms(support, &groups) {
         blocks.push(Block::Text(format!(
-            "The {} distinct rows of the structure cut the {} latents into {} atoms. Latents of one atom move the same observed variables, and no sparsity can tell them apart.",
+            "The distinct rows of the structure ({}) cut the {} latents into atoms ({}). Latents of one atom move the same observed variables, and no sparsity can tell them apart.",
             groups.len(),
             support.latents(),
             cells.len()
@@ -129,10 +132,18 @@ pub fn run_sections(name: &str, config: &Config, lines: &[Value], data: &Dataset
         let correlation = Mcc::default().matching(latents, &evaluation.codes).matrix;
         let size = Matrix::from_fn(correlation.nrows(), correlation.ncols(), |i, j| correlation[(i, j)].abs());
         let columns: Vec<String> = (0..size.ncols()).map(|l| format!("ẑ{l}")).collect();
-        sections.push(section(format!("{name}: MCC matrix"), vec![heatmap("|correlation| of true and learned latents", &size, &data.factors, &columns, Some(1.0))]));
+        sections.push(section(
+            format!("{name}: MCC matrix"),
+            vec![heatmap("|correlation| of true and learned latents", &size, &data.factors, &columns, Some(1.0))],
+        ));
     }
     if let Some(shape) = evaluation.image_shape {
-        let grid = image_grid(&evaluation.traversals, shape, "Traversals: a row a latent, from −2 to 2 standard deviations around the mean code", 2);
+        let grid = image_grid(
+            &evaluation.traversals,
+            shape,
+            "Traversals: a row a latent, from −2 to 2 standard deviations around the mean code",
+            2,
+        );
         sections.push(section(format!("{name}: traversals"), grid.into_iter().collect()));
     }
     sections
@@ -149,7 +160,10 @@ pub fn write_run_report(folder: &RunFolder, config: &Config, data: &Dataset, eva
         sections.push(atoms_section("Learned structure", &support, &(0..support.latents()).map(|l| format!("ẑ{l}")).collect::<Vec<_>>()));
     }
     let manifest = folder.manifest()?;
-    sections.push(Section { heading: "Config".into(), blocks: vec![Block::Details { summary: "the resolved config".into(), text: folder.read_config()? }] });
+    sections.push(Section {
+        heading: "Config".into(),
+        blocks: vec![Block::Details { summary: "the resolved config".into(), text: folder.read_config()? }],
+    });
     let subtitle = format!("{} Seed {}, sememe {}, {}.", config.about, manifest.seed, manifest.sememe_version, manifest.command);
     Ok(folder.write_report(&Page { title: name, subtitle, sections }.to_html())?)
 }

@@ -7,12 +7,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Raw, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8 text at byte {}", error.valid_up_to()))?;
     let first = text.lines().next().unwrap_or("");
     let delimiter = [b',', b';', b'\t', b' '].into_iter().find(|&d| first.contains(char::from(d))).unwrap_or(b',');
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).delimiter(delimiter).flexible(true).trim(csv::Trim::All).from_reader(bytes);
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).delimiter(delimiter).flexible(true).trim(csv::Trim::All).from_reader(bytes);
     let (mut names, mut values, mut width, mut rows) = (None, Vec::new(), None, 0);
     for (line, record) in reader.records().enumerate() {
         let record = record.map_err(|error| error.to_string())?;
         // Blanks in a row separate as one.
-        let fields: Vec<&str> = if delimiter == b' ' { record.iter().filter(|field| !field.is_empty()).collect() } else { record.iter().collect() };
+        let fields: Vec<&str> =
+            if delimiter == b' ' { record.iter().filter(|field| !field.is_empty()).collect() } else { record.iter().collect() };
         let parsed: Vec<Option<f64>> = fields.iter().map(|field| field.parse::<f64>().ok()).collect();
         if line == 0 && parsed.iter().any(Option::is_none) {
             width = Some(fields.len());

@@ -93,11 +93,14 @@ pub fn read_support(path: &Path) -> Result<Support, SourceError> {
         for j in 0..array.matrix.ncols() {
             let value = array.matrix[(i, j)];
             if value != 0.0 && value != 1.0 {
-                return Err(content(format!("{value} at row {i}, column {j} (from 0); a structure has only 0 and 1 (use --threshold for real numbers)")));
+                return Err(content(format!(
+                    "{value} at row {i}, column {j} (from 0); a structure has only 0 and 1 (use --threshold for real numbers)"
+                )));
             }
         }
     }
-    Support::from_fn(array.matrix.nrows(), array.matrix.ncols(), |i, j| array.matrix[(i, j)] == 1.0).map_err(|error| content(error.to_string()))
+    Support::from_fn(array.matrix.nrows(), array.matrix.ncols(), |i, j| array.matrix[(i, j)] == 1.0)
+        .map_err(|error| content(error.to_string()))
 }
 
 /// Picks `key` among `known`; without a key there must be only one.

@@ -25,7 +25,9 @@ pub(super) fn read_archive(bytes: &[u8], key: Option<&str>) -> Result<Raw, Strin
 fn values<R: std::io::Read>(file: NpyFile<R>) -> Result<Raw, String> {
     let shape: Vec<usize> = file.shape().iter().map(|&d| d as usize).collect();
     let order = file.order();
-    let DType::Plain(kind) = file.dtype() else { return Err(format!("holds records of type {}; give plain numbers", file.dtype().descr())) };
+    let DType::Plain(kind) = file.dtype() else {
+        return Err(format!("holds records of type {}; give plain numbers", file.dtype().descr()));
+    };
     let truncated = |error: std::io::Error| format!("ends early or is damaged ({error})");
     macro_rules! as_f64 {
         ($Type:ty) => {

@@ -151,7 +151,13 @@ mod tests {
         }
 
         fn score(&self, kind: &MetricKind) -> Score {
-            let evidence = Evidence { latents: &self.latents, codes: &self.codes, support: Some(&self.truth), dependency: Some(&self.dependency), seed: 5 };
+            let evidence = Evidence {
+                latents: &self.latents,
+                codes: &self.codes,
+                support: Some(&self.truth),
+                dependency: Some(&self.dependency),
+                seed: 5,
+            };
             match kind.member().score(&evidence) {
                 Ok(score) => score,
                 Err(error) => panic!("{}: {error}", kind.tag()),

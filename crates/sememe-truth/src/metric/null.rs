@@ -26,7 +26,11 @@ impl Null {
         let mut sorted = draws.to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = ((sorted.len() as f64 * 0.95).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
-        Self { of: what.into(), mean: draws.iter().sum::<f64>() / draws.len().max(1) as f64, upper_95: sorted.get(at).copied().unwrap_or(0.0) }
+        Self {
+            of: what.into(),
+            mean: draws.iter().sum::<f64>() / draws.len().max(1) as f64,
+            upper_95: sorted.get(at).copied().unwrap_or(0.0),
+        }
     }
 }
 

@@ -181,7 +181,8 @@ impl Member for StructureAuroc {
 impl Metric for StructureAuroc {
     fn score(&self, evidence: &Evidence<'_>) -> Result<Score, MetricError> {
         let (truth, dependency) = truth_and_dependency(evidence)?;
-        let estimate = Support::from_dependency(dependency, Threshold::OfRow(self.threshold)).map_err(|error| MetricError::Structure(error.to_string()))?;
+        let estimate = Support::from_dependency(dependency, Threshold::OfRow(self.threshold))
+            .map_err(|error| MetricError::Structure(error.to_string()))?;
         let matched = recovery(truth, &estimate).assignment;
         let (mut truths, mut scores) = (Vec::new(), Vec::new());
         for i in 0..truth.rows() {
@@ -198,7 +199,12 @@ impl Metric for StructureAuroc {
                 auroc(&truths, &shuffled)
             })
             .collect();
-        Ok(Score { value: auroc(&truths, &scores), null: Some(Null::of("entries shuffled", &draws)), interval: None, higher_is_better: true })
+        Ok(Score {
+            value: auroc(&truths, &scores),
+            null: Some(Null::of("entries shuffled", &draws)),
+            interval: None,
+            higher_is_better: true,
+        })
     }
 }
 

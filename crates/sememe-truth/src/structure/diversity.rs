@@ -70,7 +70,8 @@ pub fn diversity(support: &Support) -> Vec<Vec<Witness>> {
                 let rest = thin(&without, |rest| only_in_one(set, rest));
                 witnesses.push(Witness { form: Form::OnlyInOne, rows: members(&rest, Some(*k)), k: Some(*k) });
             }
-            let missing_from_one = |k: &Latents, rest: &[&(usize, Latents)]| !rest.is_empty() && covers(k, rest) && &shared(rest) - k == target;
+            let missing_from_one =
+                |k: &Latents, rest: &[&(usize, Latents)]| !rest.is_empty() && covers(k, rest) && &shared(rest) - k == target;
             if let Some((k, set)) = without.iter().find(|(_, set)| missing_from_one(set, &with)) {
                 let rest = thin(&with, |rest| missing_from_one(set, rest));
                 witnesses.push(Witness { form: Form::MissingFromOne, rows: members(&rest, Some(*k)), k: Some(*k) });

@@ -31,10 +31,7 @@ const COLOURS: [&str; 4] = ["#0072B2", "#E69F00", "#009E73", "#CC79A7"];
 fn shapes(sets: usize) -> Vec<Ellipse> {
     let ellipse = |centre, radii, degrees, label| Ellipse { centre, radii, degrees, label };
     match sets {
-        2 => vec![
-            ellipse((230.0, 170.0), (130.0, 130.0), 0.0, (150.0, 30.0)),
-            ellipse((370.0, 170.0), (130.0, 130.0), 0.0, (450.0, 30.0)),
-        ],
+        2 => vec![ellipse((230.0, 170.0), (130.0, 130.0), 0.0, (150.0, 30.0)), ellipse((370.0, 170.0), (130.0, 130.0), 0.0, (450.0, 30.0))],
         3 => vec![
             ellipse((240.0, 150.0), (120.0, 120.0), 0.0, (130.0, 40.0)),
             ellipse((360.0, 150.0), (120.0, 120.0), 0.0, (470.0, 40.0)),
@@ -74,7 +71,12 @@ fn venn(groups: &[Group], atoms: &[Atom], factors: &[String]) -> String {
         );
     }
     for ((shape, group), colour) in shapes.iter().zip(groups).zip(COLOURS) {
-        body += &format!("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" font-weight=\"600\" fill=\"{colour}\">{}</text>", shape.label.0, shape.label.1, escape(&group.name));
+        body += &format!(
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" font-weight=\"600\" fill=\"{colour}\">{}</text>",
+            shape.label.0,
+            shape.label.1,
+            escape(&group.name)
+        );
     }
     let mut described = Vec::new();
     for atom in atoms {
@@ -85,7 +87,11 @@ fn venn(groups: &[Group], atoms: &[Atom], factors: &[String]) -> String {
         let lines = if text.len() > 4 { vec![format!("{} latents", text.len())] } else { text };
         let top = y - 7.0 * (lines.len() as f64 - 1.0);
         for (line, name) in lines.iter().enumerate() {
-            body += &format!("<text x=\"{x:.0}\" y=\"{:.0}\" text-anchor=\"middle\" fill=\"currentColor\">{}</text>", top + 14.0 * line as f64 + 4.0, escape(name));
+            body += &format!(
+                "<text x=\"{x:.0}\" y=\"{:.0}\" text-anchor=\"middle\" fill=\"currentColor\">{}</text>",
+                top + 14.0 * line as f64 + 4.0,
+                escape(name)
+            );
         }
     }
     svg(width, height, &format!("Venn diagram. {}", described.join("; ")), &body)
@@ -95,7 +101,8 @@ fn venn(groups: &[Group], atoms: &[Atom], factors: &[String]) -> String {
 fn middle_of(shapes: &[Ellipse], inside: &[usize], width: f64, height: f64) -> (f64, f64) {
     const STEP: f64 = 6.0;
     let belongs = |x: f64, y: f64| (0..shapes.len()).all(|k| shapes[k].contains(x, y) == inside.contains(&k));
-    let grid: Vec<(f64, f64)> = (0..(height / STEP) as usize).flat_map(|r| (0..(width / STEP) as usize).map(move |c| (c as f64 * STEP, r as f64 * STEP))).collect();
+    let grid: Vec<(f64, f64)> =
+        (0..(height / STEP) as usize).flat_map(|r| (0..(width / STEP) as usize).map(move |c| (c as f64 * STEP, r as f64 * STEP))).collect();
     let (within, outside): (Vec<_>, Vec<_>) = grid.into_iter().partition(|&(x, y)| belongs(x, y));
     let clearance = |p: &(f64, f64)| outside.iter().map(|q| (p.0 - q.0).powi(2) + (p.1 - q.1).powi(2)).fold(f64::INFINITY, f64::min);
     within.into_iter().max_by(|a, b| clearance(a).total_cmp(&clearance(b))).unwrap_or((width / 2.0, height / 2.0))
@@ -114,7 +121,12 @@ fn upset(groups: &[Group], atoms: &[Atom], factors: &[String]) -> String {
     let row_y = |k: usize| top + bar + 20.0 + cell * (k as f64 + 0.5);
     let mut body = String::new();
     for (k, group) in groups.iter().enumerate() {
-        body += &format!("<text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"currentColor\">{}</text>", left - 12.0, row_y(k) + 4.0, escape(&group.name));
+        body += &format!(
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"currentColor\">{}</text>",
+            left - 12.0,
+            row_y(k) + 4.0,
+            escape(&group.name)
+        );
     }
     for (column, atom) in shown.iter().enumerate() {
         let x = left + cell * (column as f64 + 0.5);
@@ -132,17 +144,32 @@ fn upset(groups: &[Group], atoms: &[Atom], factors: &[String]) -> String {
         );
         for k in 0..groups.len() {
             let on = atom.groups.contains(&k);
-            body += &format!("<circle cx=\"{x}\" cy=\"{}\" r=\"6\" fill=\"currentColor\" fill-opacity=\"{}\"/>", row_y(k), if on { 0.9 } else { 0.12 });
+            body += &format!(
+                "<circle cx=\"{x}\" cy=\"{}\" r=\"6\" fill=\"currentColor\" fill-opacity=\"{}\"/>",
+                row_y(k),
+                if on { 0.9 } else { 0.12 }
+            );
         }
         if let (Some(&first), Some(&last)) = (atom.groups.first(), atom.groups.last()) {
-            body += &format!("<line x1=\"{x}\" x2=\"{x}\" y1=\"{}\" y2=\"{}\" stroke=\"currentColor\" stroke-width=\"2\" stroke-opacity=\"0.9\"/>", row_y(first), row_y(last));
+            body += &format!(
+                "<line x1=\"{x}\" x2=\"{x}\" y1=\"{}\" y2=\"{}\" stroke=\"currentColor\" stroke-width=\"2\" stroke-opacity=\"0.9\"/>",
+                row_y(first),
+                row_y(last)
+            );
         }
         let y = row_y(groups.len());
         let short = if name.chars().count() > 14 { format!("{}…", name.chars().take(13).collect::<String>()) } else { name };
-        body += &format!("<text x=\"{x}\" y=\"{y}\" transform=\"rotate(60 {x} {y})\" font-size=\"11\" fill=\"currentColor\">{}</text>", escape(&short));
+        body += &format!(
+            "<text x=\"{x}\" y=\"{y}\" transform=\"rotate(60 {x} {y})\" font-size=\"11\" fill=\"currentColor\">{}</text>",
+            escape(&short)
+        );
     }
     if atoms.len() > shown.len() {
-        body += &format!("<text x=\"{left}\" y=\"{}\" font-size=\"11\" fill=\"currentColor\">and {} more atoms</text>", height - 4.0, atoms.len() - shown.len());
+        body += &format!(
+            "<text x=\"{left}\" y=\"{}\" font-size=\"11\" fill=\"currentColor\">and {} more atoms</text>",
+            height - 4.0,
+            atoms.len() - shown.len()
+        );
     }
     svg(width, height, &format!("UpSet plot of {} sets and {} atoms", groups.len(), atoms.len()), &body)
 }

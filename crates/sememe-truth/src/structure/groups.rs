@@ -50,7 +50,9 @@ pub fn compare(support: &Support, k: &Group, v: &Group) -> Result<Comparison, Su
 impl Comparison {
     /// The pairs (i, j) with `∂Z_i/∂Ẑ_j = 0` by cases 1 to 3, with the case.
     pub fn zeros(&self) -> Vec<(usize, usize, u8)> {
-        let pairs = |is: &Latents, js: &Latents, case: u8| -> Vec<(usize, usize, u8)> { is.iter().flat_map(|&i| js.iter().map(move |&j| (i, j, case))).collect() };
+        let pairs = |is: &Latents, js: &Latents, case: u8| -> Vec<(usize, usize, u8)> {
+            is.iter().flat_map(|&i| js.iter().map(move |&j| (i, j, case))).collect()
+        };
         [
             pairs(&self.intersection, &self.symmetric_difference, 1),
             pairs(&self.symmetric_difference, &self.intersection, 2),

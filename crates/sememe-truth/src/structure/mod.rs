@@ -78,7 +78,8 @@ pub enum SupportError {
 pub enum Threshold {
     /// Above this number.
     Absolute(f64),
-    /// Above this fraction of the largest entry of its row.
+    /// Above this fraction of the largest entry of its row; a row whose largest entry is below a tenth
+    /// of the largest of all is measured against that tenth, so that rows of noise have no dependencies.
     OfRow(f64),
     /// Above this fraction of the largest entry of all.
     OfAll(f64),
@@ -125,7 +126,7 @@ impl Support {
         Self::from_fn(dx, dz, |i, j| {
             let line = match threshold {
                 Threshold::Absolute(line) => line,
-                Threshold::OfRow(fraction) => fraction * (0..dz).map(|j| dependency[(i, j)].abs()).fold(0.0, f64::max),
+                Threshold::OfRow(fraction) => fraction * (0..dz).map(|j| dependency[(i, j)].abs()).fold(0.1 * largest_of_all, f64::max),
                 Threshold::OfAll(fraction) => fraction * largest_of_all,
             };
             dependency[(i, j)].abs() > line
@@ -224,11 +225,11 @@ mod tests {
         assert_eq!(s.index_set(&[0, 1]), BTreeSet::from([0, 1, 2]));
         assert_eq!(s.column_set(1), BTreeSet::from([0, 1, 2]));
         assert_eq!(s.distinct_rows(), [0, 1]);
-        let j = faer::mat![[1.0, 0.4, 0.05], [0.0, 0.2, 0.3]];
+        let j = faer::mat![[1.0, 0.4, 0.05], [0.0, 0.2, 0.3], [1e-4, 2e-4, 0.0]];
         let by_row = Support::from_dependency(&j, Threshold::OfRow(0.1));
-        assert_eq!(by_row, Ok(support(&[&[1, 1, 0], &[0, 1, 1]])));
+        assert_eq!(by_row, Ok(support(&[&[1, 1, 0], &[0, 1, 1], &[0, 0, 0]])));
         let by_all = Support::from_dependency(&j, Threshold::OfAll(0.25));
-        assert_eq!(by_all, Ok(support(&[&[1, 1, 0], &[0, 0, 1]])));
+        assert_eq!(by_all, Ok(support(&[&[1, 1, 0], &[0, 0, 1], &[0, 0, 0]])));
     }
 
     #[test]

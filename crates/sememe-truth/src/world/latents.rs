@@ -32,9 +32,11 @@ impl LatentDistribution {
     /// Refuses a correlation outside [0, 1).
     pub fn check(self) -> Result<(), WorldError> {
         match self {
-            Self::Correlated(rho) if !(0.0..1.0).contains(&rho) => {
-                Err(WorldError::Setting { key: "latents", got: format!("correlated = {rho}"), expected: "give a correlation from 0 to below 1".into() })
-            }
+            Self::Correlated(rho) if !(0.0..1.0).contains(&rho) => Err(WorldError::Setting {
+                key: "latents",
+                got: format!("correlated = {rho}"),
+                expected: "give a correlation from 0 to below 1".into(),
+            }),
             _ => Ok(()),
         }
     }
@@ -67,7 +69,9 @@ mod tests {
 
     #[test]
     fn moments_are_standard() {
-        for distribution in [LatentDistribution::Gaussian, LatentDistribution::Uniform, LatentDistribution::Laplace, LatentDistribution::Correlated(0.5)] {
+        for distribution in
+            [LatentDistribution::Gaussian, LatentDistribution::Uniform, LatentDistribution::Laplace, LatentDistribution::Correlated(0.5)]
+        {
             let z = distribution.draw(40_000, 2, &mut stream(5, "latents"));
             let mean = |f: &dyn Fn(usize) -> f64| (0..z.nrows()).map(f).sum::<f64>() / z.nrows() as f64;
             let (m, v, c) = (mean(&|n| z[(n, 0)]), mean(&|n| z[(n, 0)].powi(2)), mean(&|n| z[(n, 0)] * z[(n, 1)]));

@@ -152,7 +152,12 @@ mod tests {
                     let (up, down) = (at(1e-6), at(-1e-6));
                     for i in 0..world.observed_count() {
                         let difference = (up[(0, i)] - down[(0, i)]) / 2e-6;
-                        assert!((difference - jacobian[(i, j)]).abs() < 1e-5 * (1.0 + difference.abs()), "{}: ∂x{i}/∂z{j} = {} against {difference}", kind.tag(), jacobian[(i, j)]);
+                        assert!(
+                            (difference - jacobian[(i, j)]).abs() < 1e-5 * (1.0 + difference.abs()),
+                            "{}: ∂x{i}/∂z{j} = {} against {difference}",
+                            kind.tag(),
+                            jacobian[(i, j)]
+                        );
                         assert!(support.get(i, j) || jacobian[(i, j)] == 0.0, "{}: ∂x{i}/∂z{j} off the support", kind.tag());
                     }
                 }

@@ -54,7 +54,7 @@ pub struct StructureConfig {
     pub dz: usize,
     /// dx; 0 means 2·dz.
     pub dx: usize,
-    /// Latents that each row of `dense-diverse` misses; 0 means dz/5, at least 1.
+    /// Latents that each row of `dense-diverse` misses; 0 means three tenths of dz, rounded, at least 1.
     pub missing: usize,
 }
 
@@ -93,7 +93,11 @@ impl StructureConfig {
             return setting("dz", dz, &format!("this structure needs at least {least} latents"));
         }
         if dx < dz {
-            return setting("dx", dx, &format!("give at least as many observed variables as the {dz} latents, or the generator is not injective"));
+            return setting(
+                "dx",
+                dx,
+                &format!("give at least as many observed variables as the {dz} latents, or the generator is not injective"),
+            );
         }
         if self.missing > dz - 2 && self.kind == Structure::DenseDiverse {
             return setting("missing", self.missing, &format!("give at most dz − 2 = {}", dz - 2));
@@ -111,7 +115,7 @@ impl StructureConfig {
             Structure::Dense => Support::from_fn(dx, dz, |_, _| true)?,
             Structure::Banded => Support::from_fn(dx, dz, banded)?,
             Structure::DenseDiverse => {
-                let missing = if self.missing == 0 { (dz / 5).max(1) } else { self.missing };
+                let missing = if self.missing == 0 { ((3 * dz + 5) / 10).max(1) } else { self.missing };
                 // Row i misses i, and others at a stride that differs from one round of rows to the next.
                 Support::from_fn(dx, dz, |i, j| !(0..missing).any(|m| j == (i + m * (1 + i / dz)) % dz))?
             }
@@ -125,7 +129,11 @@ impl StructureConfig {
             }
             Structure::SparseNotDiverse => {
                 let base_dz = dz.div_ceil(2);
-                let base = if base_dz >= 3 { diverse(dx, base_dz, stream)? } else { Support::from_fn(dx, base_dz, |i, j| i % 3 == 2 || j == i % base_dz)? };
+                let base = if base_dz >= 3 {
+                    diverse(dx, base_dz, stream)?
+                } else {
+                    Support::from_fn(dx, base_dz, |i, j| i % 3 == 2 || j == i % base_dz)?
+                };
                 Support::from_fn(dx, dz, |i, j| base.get(i, j / 2))?
             }
             Structure::Diverse => diverse(dx, dz, stream)?,
@@ -146,7 +154,10 @@ fn diverse(dx: usize, dz: usize, stream: &mut Stream) -> Result<Support, WorldEr
             .collect();
         let support = Support::new(rows)?;
         let seen_twice = (0..dz).all(|j| support.column_set(j).len() >= 2);
-        if seen_twice && verdicts(&support).iter().all(|verdict| *verdict == Verdict::Alone) && diversity(&support).iter().all(|forms| !forms.is_empty()) {
+        if seen_twice
+            && verdicts(&support).iter().all(|verdict| *verdict == Verdict::Alone)
+            && diversity(&support).iter().all(|forms| !forms.is_empty())
+        {
             return Ok(support);
         }
     }
@@ -176,11 +187,16 @@ mod tests {
                     assert!(verdicts(&s).iter().all(|v| *v == Verdict::Alone), "{kind:?} dz {dz} seed {seed}\n{s}");
                 }
             }
-            assert!(diversity(&build(Structure::DenseDiverse, dz, 0)).iter().all(|forms| forms.iter().any(|w| w.form == Form::MissingFromOne)));
+            assert!(
+                diversity(&build(Structure::DenseDiverse, dz, 0)).iter().all(|forms| forms.iter().any(|w| w.form == Form::MissingFromOne))
+            );
             assert!(build(Structure::DenseDiverse, dz, 0).density() >= 0.6);
             assert!(diversity(&build(Structure::Dense, dz, 0)).iter().all(Vec::is_empty));
             let pairs = build(Structure::SparseNotDiverse, dz, 0);
-            assert!((0..dz / 2 * 2).all(|j| matches!(verdicts(&pairs)[j], Verdict::Block(_) | Verdict::Entangled { .. })), "dz {dz}\n{pairs}");
+            assert!(
+                (0..dz / 2 * 2).all(|j| matches!(verdicts(&pairs)[j], Verdict::Block(_) | Verdict::Entangled { .. })),
+                "dz {dz}\n{pairs}"
+            );
             let set = build(Structure::Set, dz, 0);
             let (k, v) = (set.row_set(0), set.row_set(2 * dz - 1));
             assert!(!(&k & &v).is_empty() && !(&k - &v).is_empty() && !(&v - &k).is_empty(), "dz {dz}\n{set}");

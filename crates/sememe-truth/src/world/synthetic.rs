@@ -113,7 +113,8 @@ impl World for Synthetic {
             let mut chance = stream(seed, &format!("world/synthetic/{draw}"));
             let support = self.structure.build(&mut chance)?;
             let probe = self.latents.draw(PROBE, support.latents(), &mut chance);
-            let rows = (0..support.rows()).map(|i| Row::draw(self, support.row_set(i).into_iter().collect(), &probe, &mut chance)).collect();
+            let rows =
+                (0..support.rows()).map(|i| Row::draw(self, support.row_set(i).into_iter().collect(), &probe, &mut chance)).collect();
             let world = Networks { config: self.clone(), support, rows };
             let jacobians: Vec<Matrix> = (0..PROBE / 5).map(|n| world.jacobian(&row_of(&probe, n))).collect();
             let ratio = conditioning(&jacobians).map_or(0.0, |c| c.ratio_5_percent);
@@ -197,7 +198,8 @@ impl Row {
         let mut row = Self::draw_once(config, &latents, probe, chance);
         for _ in 1..ROW_DRAWS {
             let strength = row.mean_slopes(probe);
-            let (weakest, strongest) = (strength.iter().copied().fold(f64::INFINITY, f64::min), strength.iter().copied().fold(0.0, f64::max));
+            let (weakest, strongest) =
+                (strength.iter().copied().fold(f64::INFINITY, f64::min), strength.iter().copied().fold(0.0, f64::max));
             if latents.is_empty() || weakest >= config.weakest * strongest {
                 break;
             }
@@ -236,7 +238,8 @@ impl Row {
         let mut a: Vec<f64> = self.latents.iter().map(|&j| z[j]).collect();
         let mut pre = Vec::with_capacity(self.layers.len());
         for (weights, bias) in &self.layers {
-            let u: Vec<f64> = (0..weights.nrows()).map(|r| bias[r] + a.iter().enumerate().map(|(c, x)| weights[(r, c)] * x).sum::<f64>()).collect();
+            let u: Vec<f64> =
+                (0..weights.nrows()).map(|r| bias[r] + a.iter().enumerate().map(|(c, x)| weights[(r, c)] * x).sum::<f64>()).collect();
             a = u.iter().map(|&u| if u > 0.0 { u } else { self.slope * u }).collect();
             pre.push(u);
         }
@@ -323,7 +326,10 @@ mod tests {
     #[test]
     fn the_support_is_exact_and_the_nonlinearity_suffices() {
         for kind in [Structure::Diverse, Structure::DenseDiverse, Structure::Dense, Structure::SparseNotDiverse, Structure::Set] {
-            let config = Synthetic { structure: StructureConfig { kind: kind.clone(), dz: 6, ..StructureConfig::default() }, ..Synthetic::default() };
+            let config = Synthetic {
+                structure: StructureConfig { kind: kind.clone(), dz: 6, ..StructureConfig::default() },
+                ..Synthetic::default()
+            };
             let world = match config.build(11) {
                 Ok(world) => world,
                 Err(error) => panic!("{kind:?}: {error}"),

@@ -1,13 +1,13 @@
 //! Images of three dots: black discs on white, six continuous factors (x and y of each), with the exact Jacobian.
 //!
-//! Each disc moves within its own cell, a vertical band of the image; `overlap`
-//! widens the bands from disjoint (0) to the whole image (1). A pixel at p is
+//! The image is three square cells side by side and each disc moves within its
+//! own; `overlap` widens the cells from disjoint (0) to the whole image (1). A pixel at p is
 //!
 //! `x_p = Π_d (1 − c_d)`, `c_d = s((r_d − ‖p − q_d‖)/w)`, s the smooth step
 //! `s(t) = clamp(t + ½)`, cubic, so discs have soft edges of width w and the
 //! Jacobian exists: `∂x_p/∂q_d = −∂c_d/∂q_d · Π_{e≠d}(1 − c_e)`.
 //!
-//! With disjoint bands the pixels' supports are three blocks of two: x and y of
+//! With disjoint cells the pixels' supports are three blocks of two: x and y of
 //! a disc move the same pixels, so they can be identified only as a block.
 //! Factors are scaled to ±√3 (variance 1) and are uniform.
 //!
@@ -28,13 +28,13 @@ use crate::structure::Support;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ThreeDots {
-    /// Pixels a side.
-    pub size: usize,
-    /// Radius of a disc as a fraction of the image's side.
+    /// Side of a cell in pixels; the image is `cell` high and `3·cell` wide.
+    pub cell: usize,
+    /// Radius of a disc as a fraction of the cell's side.
     pub radius: f64,
     /// Width of the soft edge, in pixels.
     pub edge: f64,
-    /// 0: disjoint bands; 1: every disc may be anywhere.
+    /// 0: disjoint cells; 1: every disc may be anywhere.
     pub overlap: f64,
     /// White discs on black instead.
     pub white_on_black: bool,
@@ -42,7 +42,7 @@ pub struct ThreeDots {
 
 impl Default for ThreeDots {
     fn default() -> Self {
-        Self { size: 32, radius: 0.09, edge: 3.0, overlap: 0.0, white_on_black: false }
+        Self { cell: 16, radius: 0.15, edge: 3.0, overlap: 0.0, white_on_black: false }
     }
 }
 
@@ -54,17 +54,25 @@ impl Member for ThreeDots {
 impl World for ThreeDots {
     fn check(&self) -> Result<(), WorldError> {
         let setting = |key, got: f64, expected: &str| Err(WorldError::Setting { key, got: got.to_string(), expected: expected.into() });
-        if !(8..=512).contains(&self.size) {
-            return setting("size", self.size as f64, "give 8 to 512 pixels");
+        if !(6..=256).contains(&self.cell) {
+            return setting("cell", self.cell as f64, "give 6 to 256 pixels");
         }
-        if !(self.radius > 0.0 && self.radius <= 0.15) {
-            return setting("radius", self.radius, "give a fraction above 0, at most 0.15, so that three bands fit");
+        if !(self.radius > 0.0 && self.radius <= 0.25) {
+            return setting("radius", self.radius, "give a fraction above 0, at most 0.25");
         }
-        if !(self.edge > 0.0 && self.edge <= self.size as f64 / 4.0) {
-            return setting("edge", self.edge, "give a width above 0 and at most a quarter of the side");
+        if !(self.edge > 0.0 && self.edge <= self.cell as f64 / 2.0) {
+            return setting("edge", self.edge, "give a width above 0 and at most half of the cell");
         }
         if !(0.0..=1.0).contains(&self.overlap) {
             return setting("overlap", self.overlap, "give a number from 0 to 1");
+        }
+        let dots = Dots { config: self.clone() };
+        if (0..DISCS).any(|d| (0..2).any(|axis| dots.range(d, axis).1 < 0.5)) {
+            return setting(
+                "radius",
+                self.radius,
+                "the discs have no room to move in their cells; lower `radius` or `edge`, or raise `cell` or `overlap`",
+            );
         }
         Ok(())
     }
@@ -90,21 +98,17 @@ fn step(t: f64) -> (f64, f64) {
 
 impl Dots {
     fn reach(&self) -> f64 {
-        self.config.radius * self.config.size as f64 + self.config.edge / 2.0
+        self.config.radius * self.config.cell as f64 + self.config.edge / 2.0
     }
 
     /// The interval of centres of disc d along an axis, in pixels: (middle, half-length).
     fn range(&self, d: usize, axis: usize) -> (f64, f64) {
-        let (size, reach) = (self.config.size as f64, self.reach());
-        let whole = (reach, size - reach);
+        let (cell, reach) = (self.config.cell as f64, self.reach());
         let (low, high) = if axis == 1 {
-            whole
+            (reach, cell - reach)
         } else {
-            let band = size / DISCS as f64;
-            let (low, high) = (band * d as f64 + reach, band * (d + 1) as f64 - reach);
-            // A band that is narrower than a disc still leaves its middle.
-            let middle = band * (d as f64 + 0.5);
-            let (low, high) = (low.min(middle), high.max(middle));
+            let (low, high) = (cell * d as f64 + reach, cell * (d + 1) as f64 - reach);
+            let whole = (reach, cell * DISCS as f64 - reach);
             (low + (whole.0 - low) * self.config.overlap, high + (whole.1 - high) * self.config.overlap)
         };
         (0.5 * (low + high), 0.5 * (high - low))
@@ -120,13 +124,13 @@ impl Dots {
 
     /// For one pixel: coverage of each disc and its gradient in (x, y) of the disc's factors.
     fn cover(&self, z: &[f64], pixel: usize) -> [(f64, [f64; 2]); DISCS] {
-        let size = self.config.size;
-        let p = [(pixel % size) as f64 + 0.5, (pixel / size) as f64 + 0.5];
+        let width = DISCS * self.config.cell;
+        let p = [(pixel % width) as f64 + 0.5, (pixel / width) as f64 + 0.5];
         std::array::from_fn(|d| {
             let q = self.centre(z, d);
             let offset = [p[0] - q[0], p[1] - q[1]];
             let distance = offset[0].hypot(offset[1]);
-            let (c, slope) = step((self.config.radius * size as f64 - distance) / self.config.edge);
+            let (c, slope) = step((self.config.radius * self.config.cell as f64 - distance) / self.config.edge);
             // ∂‖p − q‖/∂q = −(p − q)/‖p − q‖; at the centre the slope is 0 unless the disc is thinner than its edge.
             let along = |axis: usize| {
                 if distance == 0.0 { 0.0 } else { slope / self.config.edge * offset[axis] / distance * self.range(d, axis).1 / ROOT_3 }
@@ -146,7 +150,7 @@ impl Generator for Dots {
     }
 
     fn observed_count(&self) -> usize {
-        self.config.size * self.config.size
+        DISCS * self.config.cell * self.config.cell
     }
 
     fn draw_latents(&self, samples: usize, stream: &mut Stream) -> Matrix {
@@ -187,9 +191,9 @@ impl Generator for Dots {
     }
 
     fn support(&self) -> Option<Support> {
-        let (size, reach) = (self.config.size, self.reach());
-        Support::from_fn(size * size, 2 * DISCS, |p, j| {
-            let at = [(p % size) as f64 + 0.5, (p / size) as f64 + 0.5];
+        let (width, reach) = (DISCS * self.config.cell, self.reach());
+        Support::from_fn(self.observed_count(), 2 * DISCS, |p, j| {
+            let at = [(p % width) as f64 + 0.5, (p / width) as f64 + 0.5];
             let outside = [0, 1].map(|axis| {
                 let (middle, half) = self.range(j / 2, axis);
                 ((at[axis] - middle).abs() - half).max(0.0)
@@ -200,7 +204,7 @@ impl Generator for Dots {
     }
 
     fn image_shape(&self) -> Option<[usize; 3]> {
-        Some([1, self.config.size, self.config.size])
+        Some([1, self.config.cell, DISCS * self.config.cell])
     }
 }
 
@@ -209,7 +213,7 @@ mod tests {
     use super::*;
     use crate::structure::{Verdict, verdicts};
 
-    /// Disjoint bands make three blocks of two.
+    /// Disjoint cells make three blocks of two.
     #[test]
     fn disjoint_bands_identify_blocks() {
         let Ok(world) = ThreeDots::default().build(0) else { panic!("the default builds") };
@@ -221,9 +225,9 @@ mod tests {
 
     #[test]
     fn a_disc_is_black_at_its_centre_and_white_far_away() {
-        let Ok(world) = (ThreeDots { size: 32, edge: 1.0, ..ThreeDots::default() }).build(0) else { panic!("it builds") };
+        let Ok(world) = (ThreeDots { edge: 1.0, ..ThreeDots::default() }).build(0) else { panic!("it builds") };
         let image = world.observe(&Matrix::zeros(1, 6));
-        let at = |x: usize, y: usize| image[(0, y * 32 + x)];
-        assert!(at(5, 16) < 0.01 && at(16, 16) < 0.01 && at(5, 2) > 0.99);
+        let at = |x: usize, y: usize| image[(0, y * 48 + x)];
+        assert!(at(8, 8) < 0.01 && at(24, 8) < 0.01 && at(8, 1) > 0.99);
     }
 }

@@ -123,13 +123,18 @@ impl VaeConfig {
     pub fn init(&self, dx: usize, seed: u64, device: &Device) -> Result<Vae, ModelError> {
         self.check()?;
         let sizes = |from: usize, widths: &[usize], to: usize| [&[from], widths, &[to]].concat();
-        let mut encoder = Mlp::new(&sizes(dx, &self.encoder_widths, 2 * self.dz), self.encoder_activation, device, &mut stream(seed, "init/encoder"));
+        let mut encoder =
+            Mlp::new(&sizes(dx, &self.encoder_widths, 2 * self.dz), self.encoder_activation, device, &mut stream(seed, "init/encoder"));
         start_narrow(&mut encoder, self.dz);
         let skip = linear(dx, self.dz, 1.0, device, &mut stream(seed, "init/skip"));
         let draw = &mut stream(seed, "init/decoder");
         let decoder = match self.decoder {
-            DecoderKind::Shared => Decoder::Shared(Mlp::new(&sizes(self.dz, &self.decoder_widths, dx), self.decoder_activation, device, draw)),
-            DecoderKind::PerObserved => Decoder::PerObserved(PerObserved::new(self.dz, &self.decoder_widths, dx, self.decoder_activation, device, draw)),
+            DecoderKind::Shared => {
+                Decoder::Shared(Mlp::new(&sizes(self.dz, &self.decoder_widths, dx), self.decoder_activation, device, draw))
+            }
+            DecoderKind::PerObserved => {
+                Decoder::PerObserved(PerObserved::new(self.dz, &self.decoder_widths, dx, self.decoder_activation, device, draw))
+            }
         };
         Ok(Vae { encoder, skip, decoder, config: self.clone() })
     }
@@ -145,10 +150,12 @@ fn start_narrow(encoder: &mut Mlp, dz: usize) {
         let (mu, log_variance) = (w.clone().narrow(1, 0, dz), w.narrow(1, dz, dz));
         fresh(Tensor::cat(vec![mu, log_variance * 0.1], 1))
     });
-    last.bias = last.bias.take().map(|bias| bias.map(|b| {
-        let (mu, log_variance) = (b.clone().narrow(0, 0, dz), b.narrow(0, dz, dz));
-        fresh(Tensor::cat(vec![mu, log_variance + INITIAL_LOG_VARIANCE], 0))
-    }));
+    last.bias = last.bias.take().map(|bias| {
+        bias.map(|b| {
+            let (mu, log_variance) = (b.clone().narrow(0, 0, dz), b.narrow(0, dz, dz));
+            fresh(Tensor::cat(vec![mu, log_variance + INITIAL_LOG_VARIANCE], 0))
+        })
+    });
 }
 
 /// A new leaf of the graph with these values.
@@ -257,12 +264,15 @@ impl Objective for Vae {
             let mu = w.clone().narrow(1, 0, dz).matmul(forward.clone());
             fresh(Tensor::cat(vec![mu, w.narrow(1, dz, dz) * 0.0], 1))
         });
-        last.bias = last.bias.take().map(|bias| bias.map(|b| {
-            let mu = b.narrow(0, 0, dz).unsqueeze::<2>().matmul(forward.clone()).squeeze_dim::<1>(0);
-            fresh(Tensor::cat(vec![mu, basis.log_variance(&device)], 0))
-        }));
+        last.bias = last.bias.take().map(|bias| {
+            bias.map(|b| {
+                let mu = b.narrow(0, 0, dz).unsqueeze::<2>().matmul(forward.clone()).squeeze_dim::<1>(0);
+                fresh(Tensor::cat(vec![mu, basis.log_variance(&device)], 0))
+            })
+        });
         self.skip.weight = self.skip.weight.clone().map(|w| fresh(w.matmul(forward.clone())));
-        self.skip.bias = self.skip.bias.take().map(|bias| bias.map(|b| fresh(b.unsqueeze::<2>().matmul(forward.clone()).squeeze_dim::<1>(0))));
+        self.skip.bias =
+            self.skip.bias.take().map(|bias| bias.map(|b| fresh(b.unsqueeze::<2>().matmul(forward.clone()).squeeze_dim::<1>(0))));
         // g′(z′) = g(z′ B): the first layer of the decoder absorbs B.
         match &mut self.decoder {
             Decoder::Shared(mlp) => {
@@ -310,7 +320,11 @@ mod tests {
         for decoder in [DecoderKind::Shared, DecoderKind::PerObserved] {
             let Ok(vae) = (VaeConfig { dz: 2, decoder, ..VaeConfig::default() }).init(3, 0, &device) else { panic!("a valid config") };
             let x = Tensor::<2>::random([6, 3], burn::tensor::Distribution::Normal(0.0, 1.0), &device);
-            let basis = LatentBasis { forward: vec![vec![0.6, -1.6], vec![0.8, 1.2]], backward: vec![vec![0.6, 0.8], vec![-0.4, 0.3]], variance: vec![1.0, 1.0] };
+            let basis = LatentBasis {
+                forward: vec![vec![0.6, -1.6], vec![0.8, 1.2]],
+                backward: vec![vec![0.6, 0.8], vec![-0.4, 0.3]],
+                variance: vec![1.0, 1.0],
+            };
             let (codes, output) = (vae.encode(x.clone()), vae.decode(vae.encode(x.clone())));
             let Some(turned) = vae.in_basis(&basis) else { panic!("it can") };
             let turned_codes = turned.encode(x);

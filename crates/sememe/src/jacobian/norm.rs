@@ -75,7 +75,8 @@ fn push_grouped(x: &Dual<4>, groups: usize, epsilon: f64, gamma: Option<Tensor<1
     let [samples, channels, height, width] = x.value.dims();
     let rows = x.tangents.dims()[0];
     let size = channels / groups * height * width;
-    let (_, pushed) = standardise(x.value.clone().reshape([samples, groups, size]), x.tangents.clone().reshape([rows, groups, size]), epsilon);
+    let (_, pushed) =
+        standardise(x.value.clone().reshape([samples, groups, size]), x.tangents.clone().reshape([rows, groups, size]), epsilon);
     let pushed = pushed.reshape([rows, channels, height, width]);
     match gamma {
         Some(gamma) => pushed * gamma.reshape([1, channels, 1, 1]),

@@ -50,11 +50,21 @@ impl PerObserved {
             let (fan_in, fan_out) = (pair[0], pair[1]);
             let gain = if weights.is_empty() || fan_out == 1 { 1.0 } else { HIDDEN_GAIN };
             let std = gain / (fan_in as f64).sqrt();
-            let values: Vec<f32> = (0..dx * fan_in * fan_out).map(|_| { let unit: f64 = StandardNormal.sample(stream); (std * unit) as f32 }).collect();
+            let values: Vec<f32> = (0..dx * fan_in * fan_out)
+                .map(|_| {
+                    let unit: f64 = StandardNormal.sample(stream);
+                    (std * unit) as f32
+                })
+                .collect();
             weights.push(Param::from_tensor(Tensor::from_data(TensorData::new(values, [dx, fan_in, fan_out]), device)));
             // Kinks and bends of the first layer spread over the latents' range.
             let spread = if biases.is_empty() { FIRST_BIAS_STD } else { 0.0 };
-            let offsets: Vec<f32> = (0..dx * fan_out).map(|_| { let unit: f64 = StandardNormal.sample(stream); (spread * unit) as f32 }).collect();
+            let offsets: Vec<f32> = (0..dx * fan_out)
+                .map(|_| {
+                    let unit: f64 = StandardNormal.sample(stream);
+                    (spread * unit) as f32
+                })
+                .collect();
             biases.push(Param::from_tensor(Tensor::from_data(TensorData::new(offsets, [dx, 1, fan_out]), device)));
         }
         Self { weights, biases, phi }

@@ -129,7 +129,9 @@ fn closed_form_of_the_per_observed_decoder() {
         let grads = jacobian.abs().sum().backward();
         (z.grad(&grads), decoder.weights[0].val().grad(&grads))
     };
-    let ((Some(z1), Some(w1)), (Some(z2), Some(w2))) = (gradient(pushed.tangents), gradient(closed.tangents)) else { panic!("no gradient") };
+    let ((Some(z1), Some(w1)), (Some(z2), Some(w2))) = (gradient(pushed.tangents), gradient(closed.tangents)) else {
+        panic!("no gradient")
+    };
     assert!((z1 - z2).abs().max().into_scalar::<f32>() < 1e-4);
     assert!((w1 - w2).abs().max().into_scalar::<f32>() < 1e-4);
 }

@@ -101,7 +101,13 @@ fn hessian_penalty_on_quadratic_and_cubic_maps() {
 /// On `z₀z₁` at (0.7, −0.3) the Jacobian is (−0.3, 0.7).
 #[test]
 fn closed_forms_on_a_quadratic_map() {
-    for (name, expected) in [("dependency-l1", 1.0), ("frobenius", 0.58), ("group-observed", 0.58_f64.sqrt()), ("compositional-contrast", 0.21), ("orojar", 4.0 * 0.21 * 0.21)] {
+    for (name, expected) in [
+        ("dependency-l1", 1.0),
+        ("frobenius", 0.58),
+        ("group-observed", 0.58_f64.sqrt()),
+        ("compositional-contrast", 0.21),
+        ("orojar", 4.0 * 0.21 * 0.21),
+    ] {
         let got = value(&kind(serde_json::json!({"name": name})), &Product(1), rows(8192, &[0.7, -0.3]), ColumnChoice::All);
         assert!((got - expected).abs() < 0.05 * expected, "{name}: {got}, by hand {expected}");
     }

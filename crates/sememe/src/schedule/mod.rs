@@ -26,5 +26,9 @@ pub struct ScheduleError {
 
 /// Refuses a number outside [0, 1].
 fn fraction(schedule: &'static str, key: &'static str, value: f64) -> Result<(), ScheduleError> {
-    if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(ScheduleError { schedule, key, got: value, expected: "give a fraction of the steps, from 0 to 1" }) }
+    if (0.0..=1.0).contains(&value) {
+        Ok(())
+    } else {
+        Err(ScheduleError { schedule, key, got: value, expected: "give a fraction of the steps, from 0 to 1" })
+    }
 }

@@ -47,7 +47,12 @@ impl Ramp {
         if self.geometric_from > 0.0 && self.geometric_from < 1.0 {
             Ok(())
         } else {
-            Err(ScheduleError { schedule: "ramp", key: "geometric_from", got: self.geometric_from, expected: "give a factor above 0 and below 1" })
+            Err(ScheduleError {
+                schedule: "ramp",
+                key: "geometric_from",
+                got: self.geometric_from,
+                expected: "give a factor above 0 and below 1",
+            })
         }
     }
 

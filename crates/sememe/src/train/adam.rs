@@ -77,7 +77,8 @@ impl Adam {
                 gradients = gradients.into_iter().map(|(name, (g, shape))| (name, (g * scale, shape))).collect();
             }
         }
-        let step = AdamStep { learning_rate, beta1: self.config.beta1, beta2: self.config.beta2, epsilon: self.config.epsilon, step: self.taken };
+        let step =
+            AdamStep { learning_rate, beta1: self.config.beta1, beta2: self.config.beta2, epsilon: self.config.epsilon, step: self.taken };
         module.map(&mut Apply { path: Vec::new(), gradients, moments: &mut self.moments, step })
     }
 

@@ -41,7 +41,9 @@ impl Default for Plan {
 #[derive(Debug, Error, PartialEq)]
 pub enum TrainError {
     /// A number that is not finite appeared.
-    #[error("step {step}: `{tensor}` is not finite (NaN or infinite); lower the learning rate or the penalty's weight, or look for extreme values in the data")]
+    #[error(
+        "step {step}: `{tensor}` is not finite (NaN or infinite); lower the learning rate or the penalty's weight, or look for extreme values in the data"
+    )]
     NotFinite {
         /// The step, from 0.
         step: usize,
@@ -161,7 +163,15 @@ impl<M: Objective> Fit<M> {
     }
 
     /// Adds `share` of the batch's gradients and losses.
-    fn differentiate(&self, x: Tensor<2>, terms: &[Term], at: &StepContext, share: f64, gradients: &mut NamedTensors, losses: &mut BTreeMap<String, f64>) -> Result<(), TrainError> {
+    fn differentiate(
+        &self,
+        x: Tensor<2>,
+        terms: &[Term],
+        at: &StepContext,
+        share: f64,
+        gradients: &mut NamedTensors,
+        losses: &mut BTreeMap<String, f64>,
+    ) -> Result<(), TrainError> {
         let draft = self.model.draft(x.clone(), at);
         let mut total = draft.latents.clone().sum() * 0.0;
         let mut named: Vec<(String, Tensor<1>)> = Vec::new();

@@ -16,3 +16,6 @@ pub use gradients::{NamedTensors, parameters, replace_parameters};
 pub use objective::{Draft, Loss, Objective, StepContext};
 pub use realign::{LatentBasis, Realign, RealignError};
 pub use term::{Term, TermError};
+
+#[cfg(test)]
+mod tests;

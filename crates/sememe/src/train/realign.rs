@@ -109,7 +109,11 @@ impl Realign {
                 return error(key, "0".into(), "give at least 1");
             }
         }
-        if self.epsilon.is_finite() && self.epsilon > 0.0 { Ok(()) } else { error("epsilon", self.epsilon.to_string(), "give a finite number above 0") }
+        if self.epsilon.is_finite() && self.epsilon > 0.0 {
+            Ok(())
+        } else {
+            error("epsilon", self.epsilon.to_string(), "give a finite number above 0")
+        }
     }
 
     /// Whether a search is made before this step.
@@ -149,13 +153,17 @@ impl Realign {
         let mean_square = (jacobian.clone() * jacobian.clone()).sum().into_scalar::<f32>() / (samples * dx) as f32;
         let jacobian = jacobian.clone() / f64::from(mean_square.max(1e-12)).sqrt();
         let mut chance = stream(seed, &format!("realign/starts/{step}"));
-        let mut starts: Vec<Matrix> = (0..self.starts)
-            .map(|start| if start == 0 { Matrix::identity(dz, dz) } else { orthonormal(LatentDistribution::Gaussian.draw(dz, dz, &mut chance)) })
-            .collect();
+        let mut starts: Vec<Matrix> =
+            (0..self.starts)
+                .map(|start| {
+                    if start == 0 { Matrix::identity(dz, dz) } else { orthonormal(LatentDistribution::Gaussian.draw(dz, dz, &mut chance)) }
+                })
+                .collect();
         let mut values = vec![f64::INFINITY; starts.len()];
         for iteration in 0..=self.iterations {
             // All starts side by side: one product [n·dx, dz] × [dz, starts·dz].
-            let side_by_side: Vec<f32> = (0..dz).flat_map(|i| starts.iter().flat_map(move |q| (0..dz).map(move |j| q[(i, j)] as f32))).collect();
+            let side_by_side: Vec<f32> =
+                (0..dz).flat_map(|i| starts.iter().flat_map(move |q| (0..dz).map(move |j| q[(i, j)] as f32))).collect();
             let width = starts.len() * dz;
             let turned = jacobian.clone().matmul(Tensor::from_data(TensorData::new(side_by_side, [dz, width]), &jacobian.device()));
             let mean = turned.clone().abs().reshape([samples, dx, width]).mean_dim(0);
@@ -213,7 +221,12 @@ mod tests {
         let mut chance = stream(3, "test");
         let draw = LatentDistribution::Gaussian.draw(samples * dx, dz, &mut chance);
         // Observed variable i depends on latents i mod 3 and, when i ≥ 3, on the next one too.
-        let sparse = Matrix::from_fn(samples * dx, dz, |r, j| if j == r % dx % 3 || (r % dx >= 3 && j == (r % dx + 1) % 3) { draw[(r, j)] } else { 0.0 });
+        let sparse =
+            Matrix::from_fn(
+                samples * dx,
+                dz,
+                |r, j| if j == r % dx % 3 || (r % dx >= 3 && j == (r % dx + 1) % 3) { draw[(r, j)] } else { 0.0 },
+            );
         let turn = orthonormal(LatentDistribution::Gaussian.draw(dz, dz, &mut chance));
         let turned = &sparse * &turn;
         let values: Vec<f32> = (0..samples * dx).flat_map(|r| (0..dz).map(|j| turned[(r, j)] as f32).collect::<Vec<_>>()).collect();

@@ -115,7 +115,17 @@ pub enum TermError {
 impl Term {
     /// A term with the default ramp and no guard.
     pub fn new(kind: PenaltyKind, weight: f64) -> Self {
-        Self { kind, weight, pin_scale: true, columns: ColumnChoice::All, every: 1, samples: 0, chunk: 0, ramp: Ramp::default(), guard: None }
+        Self {
+            kind,
+            weight,
+            pin_scale: true,
+            columns: ColumnChoice::All,
+            every: 1,
+            samples: 0,
+            chunk: 0,
+            ramp: Ramp::default(),
+            guard: None,
+        }
     }
 
     /// Refuses a term that makes no sense for `dz` latents and `dx` observed variables.
@@ -155,7 +165,14 @@ impl Term {
     }
 
     /// The penalty's value at `latents [N, dz]`, for the main graph, and the output of the generator where it came along.
-    pub(super) fn evaluate<M: Objective>(&self, model: &M, latents: &Tensor<2>, at: &StepContext, chunked: &mut NamedTensors, weight: f64) -> Evaluated {
+    pub(super) fn evaluate<M: Objective>(
+        &self,
+        model: &M,
+        latents: &Tensor<2>,
+        at: &StepContext,
+        chunked: &mut NamedTensors,
+        weight: f64,
+    ) -> Evaluated {
         let all = latents.dims()[0];
         let used = if self.samples == 0 { all } else { self.samples.min(all) };
         let pins = self.pin_scale.then(|| std_of_latents(latents));

@@ -43,7 +43,13 @@ impl Node {
     fn predict(&self, x: &[f64]) -> f64 {
         match self {
             Self::Leaf(value) => *value,
-            Self::Split { input, edge, children } => if x[*input] <= *edge { children.0.predict(x) } else { children.1.predict(x) },
+            Self::Split { input, edge, children } => {
+                if x[*input] <= *edge {
+                    children.0.predict(x)
+                } else {
+                    children.1.predict(x)
+                }
+            }
         }
     }
 }
@@ -102,7 +108,11 @@ impl Binned {
         }
         let Some((_, input, bin)) = best else { return leaf };
         let (left, right) = samples.into_iter().partition(|&n| usize::from(self.bins[input][n]) <= bin);
-        Node::Split { input, edge: self.edges[input][bin], children: Box::new((self.grow(residual, left, depth - 1), self.grow(residual, right, depth - 1))) }
+        Node::Split {
+            input,
+            edge: self.edges[input][bin],
+            children: Box::new((self.grow(residual, left, depth - 1), self.grow(residual, right, depth - 1))),
+        }
     }
 }
 
