@@ -19,8 +19,7 @@ macro_rules! recipes {
 }
 
 /// One line a recipe.
-const RECIPES: &[Recipe] = recipes!["synthetic-diverse", "three-dots", "element-mcc", "set-r2", "penalties", "weight-sweep",
-    "ablation",];
+const RECIPES: &[Recipe] = recipes!["synthetic-diverse", "three-dots", "element-mcc", "set-r2", "penalties", "weight-sweep", "ablation",];
 
 impl Recipe {
     fn table(self) -> toml::Table {

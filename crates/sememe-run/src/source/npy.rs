@@ -14,12 +14,12 @@ pub(super) fn read(bytes: &[u8]) -> Result<Raw, String> {
 
 /// The array `key` of an .npz file.
 pub(super) fn read_archive(bytes: &[u8], key: Option<&str>) -> Result<Raw, String> {
-    let damaged = |error: std::io::Error| format!("not an .npz file, or damaged ({error})");
-    let mut archive = npyz::npz::NpzArchive::new(Cursor::new(bytes)).map_err(damaged)?;
-    let names: Vec<String> = archive.array_names().map(str::to_string).collect();
+    let damaged = |error: zip::result::ZipError| format!("not an .npz file, or damaged ({error})");
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(damaged)?;
+    let names: Vec<String> = archive.file_names().filter_map(|name| name.strip_suffix(".npy")).map(str::to_string).collect();
     let name = choose(key, &names)?.to_string();
-    let file = archive.by_name(&name).map_err(damaged)?.ok_or_else(|| format!("no array `{name}`"))?;
-    values(file)
+    let entry = archive.by_name(&format!("{name}.npy")).map_err(damaged)?;
+    values(NpyFile::new(entry).map_err(|error| format!("array `{name}` is damaged ({error})"))?)
 }
 
 fn values<R: std::io::Read>(file: NpyFile<R>) -> Result<Raw, String> {

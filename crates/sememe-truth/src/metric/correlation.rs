@@ -21,12 +21,17 @@ pub enum Correlation {
 }
 
 impl Correlation {
+    /// The numbers whose Pearson correlation it is: the samples themselves, or their ranks.
+    pub(super) fn prepared(self, x: &Matrix) -> Matrix {
+        match self {
+            Self::Pearson => x.to_owned(),
+            Self::Spearman => ranks(x),
+        }
+    }
+
     /// `[columns of x, columns of y]`; x and y have one row a sample.
     pub fn between(self, x: &Matrix, y: &Matrix) -> Matrix {
-        match self {
-            Self::Pearson => pearson(x, y),
-            Self::Spearman => pearson(&ranks(x), &ranks(y)),
-        }
+        pearson(&self.prepared(x), &self.prepared(y))
     }
 }
 
@@ -45,6 +50,18 @@ pub(super) fn unit_columns(x: &Matrix) -> Matrix {
         }
     }
     unit
+}
+
+/// Pearson's r of paired numbers; 0 if either is constant.
+pub(super) fn pearson_of(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
+    let n = pairs.clone().count().max(1) as f64;
+    let (sum_x, sum_y) = pairs.clone().fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
+    let (mean_x, mean_y) = (sum_x / n, sum_y / n);
+    let (xy, xx, yy) = pairs.fold((0.0, 0.0, 0.0), |(xy, xx, yy), (x, y)| {
+        let (x, y) = (x - mean_x, y - mean_y);
+        (xy + x * y, xx + x * x, yy + y * y)
+    });
+    if xx > 0.0 && yy > 0.0 { (xy / (xx * yy).sqrt()).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
 fn pearson(x: &Matrix, y: &Matrix) -> Matrix {

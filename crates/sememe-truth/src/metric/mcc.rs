@@ -14,8 +14,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::assignment::largest_assignment;
+use super::correlation::pearson_of;
 use super::null::random_rotation;
-use super::{Correlation, Evidence, Metric, MetricError, Null, Score};
+use super::{Correlation, Evidence, Metric, MetricError, Null, Score, bootstrap};
 use crate::Matrix;
 use crate::catalogue::Member;
 
@@ -61,13 +62,32 @@ impl Mcc {
 
 /// Rotations drawn for the null.
 const ROTATIONS: usize = 20;
+/// Resamples of the bootstrap interval.
+const RESAMPLES: usize = 200;
 
 impl Mcc {
     fn score(&self, evidence: &Evidence<'_>) -> Result<Score, MetricError> {
         evidence.check()?;
-        let value = self.matching(evidence.latents, evidence.codes).value;
+        let Matching { value, assignment, .. } = self.matching(evidence.latents, evidence.codes);
         let draws = random_rotation(evidence.latents, ROTATIONS, evidence.seed, |rotated| self.matching(evidence.latents, rotated).value);
-        Ok(Score { value, null: Some(Null::of("random rotation of the truth", &draws)), interval: None, higher_is_better: true })
+        Ok(Score {
+            value,
+            null: Some(Null::of("random rotation of the truth", &draws)),
+            interval: Some(self.interval(evidence, &assignment)),
+            higher_is_better: true,
+        })
+    }
+
+    /// 95 % bootstrap interval over the samples that are scored, the matching (and the ranks) held fixed.
+    fn interval(&self, evidence: &Evidence<'_>, assignment: &[Option<usize>]) -> (f64, f64) {
+        let (latents, codes) = (self.correlation.prepared(evidence.latents), self.correlation.prepared(evidence.codes));
+        let start = if self.held_out { latents.nrows() / 2 } else { 0 };
+        bootstrap(latents.nrows() - start, RESAMPLES, evidence.seed, |samples| {
+            let of_pair =
+                |(j, l): (usize, usize)| pearson_of(samples.iter().map(|&n| (latents[(start + n, j)], codes[(start + n, l)]))).abs();
+            let matched = assignment.iter().enumerate().filter_map(|(j, to)| to.map(|l| (j, l)));
+            matched.map(of_pair).sum::<f64>() / assignment.len().max(1) as f64
+        })
     }
 }
 
@@ -125,6 +145,18 @@ mod tests {
         assert_eq!(matching.assignment, [Some(1), Some(2), Some(0)]);
         let fewer = codes.subcols(0, 2).to_owned();
         assert!((Mcc::default().matching(&z, &fewer).value - 2.0 / 3.0).abs() < 1e-12);
+    }
+
+    /// The interval of r of two normal variables is that of Fisher's z: r = .8, n = 2000 gives ± .016.
+    #[test]
+    fn the_interval_is_fishers() {
+        let z = LatentDistribution::Gaussian.draw(2000, 2, &mut stream(8, "z"));
+        let latents = z.subcols(0, 1).to_owned();
+        let codes = Matrix::from_fn(2000, 1, |n, _| 0.8 * z[(n, 0)] + 0.6 * z[(n, 1)]);
+        let evidence = Evidence { latents: &latents, codes: &codes, support: None, dependency: None, seed: 3 };
+        let Ok(Score { value, interval: Some((low, high)), .. }) = Mcc::default().score(&evidence) else { panic!("no interval") };
+        let fisher = |side: f64| (value.atanh() + side * 1.96 / 1997.0_f64.sqrt()).tanh();
+        assert!((low - fisher(-1.0)).abs() < 0.004 && (high - fisher(1.0)).abs() < 0.004, "{low} {value} {high}");
     }
 
     /// A cubic distortion is invisible to Spearman and not to Pearson.

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::null::permutation;
 use super::regress::{BoostedTrees, KernelRidge, Linear, Regressor};
-use super::{Evidence, Matching, Mcc, Metric, MetricError, Null, Score};
+use super::{Evidence, Matching, Mcc, Metric, MetricError, Null, Score, bootstrap};
 use crate::Matrix;
 use crate::catalogue::Member;
 use crate::random::stream;
@@ -33,30 +33,48 @@ use crate::structure::{Comparison, Latents};
 
 /// R² of `targets [N, …]` from `inputs [N, …]`, fitted on one random half and judged on the other; raw, at most 1.
 pub fn r_squared(regressor: &dyn Regressor, inputs: &Matrix, targets: &Matrix, seed: u64) -> f64 {
-    let n = inputs.nrows();
-    if inputs.ncols() == 0 || targets.ncols() == 0 || n < 4 {
-        return 0.0;
+    Judged::new(regressor, inputs, targets, seed).map_or(0.0, |judged| judged.r_squared(0..judged.truth.nrows()))
+}
+
+/// What a regressor says of the half it has not seen.
+struct Judged {
+    truth: Matrix,
+    predicted: Matrix,
+}
+
+impl Judged {
+    /// `None` when there is nothing to predict, or nothing to predict it from.
+    fn new(regressor: &dyn Regressor, inputs: &Matrix, targets: &Matrix, seed: u64) -> Option<Self> {
+        let n = inputs.nrows();
+        if inputs.ncols() == 0 || targets.ncols() == 0 || n < 4 {
+            return None;
+        }
+        let mut order: Vec<usize> = (0..n).collect();
+        order.shuffle(&mut stream(seed, "r2/split"));
+        let pick = |m: &Matrix, rows: &[usize]| Matrix::from_fn(rows.len(), m.ncols(), |i, j| m[(rows[i], j)]);
+        let (fit, judge) = order.split_at(n / 2);
+        let (mut x, y) = (pick(inputs, fit), pick(targets, fit));
+        let (mut x_test, y_test) = (pick(inputs, judge), pick(targets, judge));
+        for j in 0..x.ncols() {
+            let mean = x.col(j).iter().sum::<f64>() / fit.len() as f64;
+            let std = (x.col(j).iter().map(|v| (v - mean).powi(2)).sum::<f64>() / fit.len() as f64).sqrt();
+            let scale = if std > 0.0 { 1.0 / std } else { 0.0 };
+            x.col_mut(j).iter_mut().chain(x_test.col_mut(j).iter_mut()).for_each(|v| *v = (*v - mean) * scale);
+        }
+        Some(Self { predicted: regressor.fit_predict(&x, &y, &x_test), truth: y_test })
     }
-    let mut order: Vec<usize> = (0..n).collect();
-    order.shuffle(&mut stream(seed, "r2/split"));
-    let pick = |m: &Matrix, rows: &[usize]| Matrix::from_fn(rows.len(), m.ncols(), |i, j| m[(rows[i], j)]);
-    let (fit, judge) = order.split_at(n / 2);
-    let (mut x, y) = (pick(inputs, fit), pick(targets, fit));
-    let (mut x_test, y_test) = (pick(inputs, judge), pick(targets, judge));
-    for j in 0..x.ncols() {
-        let mean = x.col(j).iter().sum::<f64>() / fit.len() as f64;
-        let std = (x.col(j).iter().map(|v| (v - mean).powi(2)).sum::<f64>() / fit.len() as f64).sqrt();
-        let scale = if std > 0.0 { 1.0 / std } else { 0.0 };
-        x.col_mut(j).iter_mut().chain(x_test.col_mut(j).iter_mut()).for_each(|v| *v = (*v - mean) * scale);
+
+    /// Mean R² of the outputs on these rows (repeats allowed).
+    fn r_squared(&self, rows: impl Iterator<Item = usize> + Clone) -> f64 {
+        let n = rows.clone().count() as f64;
+        let of_output = |j: usize| {
+            let mean = rows.clone().map(|i| self.truth[(i, j)]).sum::<f64>() / n;
+            let total: f64 = rows.clone().map(|i| (self.truth[(i, j)] - mean).powi(2)).sum();
+            let left: f64 = rows.clone().map(|i| (self.truth[(i, j)] - self.predicted[(i, j)]).powi(2)).sum();
+            if total > 0.0 { 1.0 - left / total } else { 0.0 }
+        };
+        (0..self.truth.ncols()).map(of_output).sum::<f64>() / self.truth.ncols() as f64
     }
-    let predicted = regressor.fit_predict(&x, &y, &x_test);
-    let of_output = |j: usize| {
-        let mean = y_test.col(j).iter().sum::<f64>() / judge.len() as f64;
-        let total: f64 = y_test.col(j).iter().map(|v| (v - mean).powi(2)).sum();
-        let left: f64 = (0..judge.len()).map(|i| (y_test[(i, j)] - predicted[(i, j)]).powi(2)).sum();
-        if total > 0.0 { 1.0 - left / total } else { 0.0 }
-    };
-    (0..y_test.ncols()).map(of_output).sum::<f64>() / y_test.ncols() as f64
 }
 
 /// R² between the blocks of two groups, each with its floor from the true block; `NaN`-free, clipped at 0.
@@ -96,6 +114,8 @@ pub fn set_scores(regressor: &dyn Regressor, latents: &Matrix, codes: &Matrix, g
 const MOST_SAMPLES: usize = 3000;
 /// Permutations drawn for the null.
 const PERMUTATIONS: usize = 3;
+/// Resamples of the bootstrap interval.
+const RESAMPLES: usize = 200;
 
 fn score(regressor: &dyn Regressor, evidence: &Evidence<'_>) -> Result<Score, MetricError> {
     evidence.check()?;
@@ -103,7 +123,16 @@ fn score(regressor: &dyn Regressor, evidence: &Evidence<'_>) -> Result<Score, Me
     let (latents, codes) = (evidence.latents.subrows(0, n).to_owned(), evidence.codes.subrows(0, n).to_owned());
     let of = |targets: &Matrix| r_squared(regressor, &codes, targets, evidence.seed).max(0.0);
     let draws = permutation(&latents, PERMUTATIONS, evidence.seed, |shuffled| of(shuffled));
-    Ok(Score { value: of(&latents), null: Some(Null::of("permutation of samples", &draws)), interval: None, higher_is_better: true })
+    let judged = Judged::new(regressor, &codes, &latents, evidence.seed).ok_or(MetricError::Missing { what: "latents on both sides" })?;
+    // The regressor is held fixed: the interval is of the judged half alone.
+    let rows = judged.truth.nrows();
+    let interval = bootstrap(rows, RESAMPLES, evidence.seed, |rows| judged.r_squared(rows.iter().copied()).max(0.0));
+    Ok(Score {
+        value: judged.r_squared(0..rows).max(0.0),
+        null: Some(Null::of("permutation of samples", &draws)),
+        interval: Some(interval),
+        higher_is_better: true,
+    })
 }
 
 macro_rules! r2_metric {

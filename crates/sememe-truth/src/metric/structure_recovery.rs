@@ -12,7 +12,7 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
 use super::assignment::largest_assignment;
-use super::{Evidence, Metric, MetricError, Null, Score};
+use super::{Evidence, Metric, MetricError, Null, Score, bootstrap};
 use crate::Matrix;
 use crate::catalogue::Member;
 use crate::random::stream;
@@ -35,34 +35,68 @@ pub struct Recovery {
     pub iou: f64,
 }
 
+/// Hits, misses and inventions of matched columns, entry by entry.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    hit: usize,
+    missed: usize,
+    extra: usize,
+}
+
+impl Counts {
+    /// Those of row `i`.
+    fn of_row(truth: &Support, estimate: &Support, assignment: &[Option<usize>], i: usize) -> Self {
+        let mut counts = Self::default();
+        let mut count = |is_true: bool, is_estimated: bool| match (is_true, is_estimated) {
+            (true, true) => counts.hit += 1,
+            (true, false) => counts.missed += 1,
+            (false, true) => counts.extra += 1,
+            (false, false) => {}
+        };
+        for (j, to) in assignment.iter().enumerate() {
+            count(truth.get(i, j), to.is_some_and(|l| estimate.get(i, l)));
+        }
+        (0..estimate.latents()).filter(|l| !assignment.contains(&Some(*l))).for_each(|l| count(false, estimate.get(i, l)));
+        counts
+    }
+
+    fn add(self, other: Self) -> Self {
+        Self { hit: self.hit + other.hit, missed: self.missed + other.missed, extra: self.extra + other.extra }
+    }
+
+    fn recovery(self, assignment: Vec<Option<usize>>) -> Recovery {
+        let Self { hit, missed, extra } = self;
+        let ratio = |part: usize, whole: usize| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        Recovery {
+            shd: missed + extra,
+            precision: ratio(hit, hit + extra),
+            recall: ratio(hit, hit + missed),
+            f1: ratio(2 * hit, 2 * hit + missed + extra),
+            iou: ratio(hit, hit + missed + extra),
+            assignment,
+        }
+    }
+}
+
 /// Compares `estimate [dx, dẑ]` with `truth [dx, dz]` after the best matching of columns; an unmatched column counts as empty.
 pub fn recovery(truth: &Support, estimate: &Support) -> Recovery {
     let agreement = Matrix::from_fn(truth.latents(), estimate.latents(), |j, l| {
         (0..truth.rows()).filter(|&i| truth.get(i, j) == estimate.get(i, l)).count() as f64
     });
     let assignment = largest_assignment(&agreement);
-    let (mut hit, mut missed, mut extra) = (0_usize, 0_usize, 0_usize);
-    let mut count = |is_true: bool, is_estimated: bool| match (is_true, is_estimated) {
-        (true, true) => hit += 1,
-        (true, false) => missed += 1,
-        (false, true) => extra += 1,
-        (false, false) => {}
-    };
-    for i in 0..truth.rows() {
-        for (j, to) in assignment.iter().enumerate() {
-            count(truth.get(i, j), to.is_some_and(|l| estimate.get(i, l)));
-        }
-        (0..estimate.latents()).filter(|l| !assignment.contains(&Some(*l))).for_each(|l| count(false, estimate.get(i, l)));
-    }
-    let ratio = |part: usize, whole: usize| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
-    Recovery {
-        shd: missed + extra,
-        precision: ratio(hit, hit + extra),
-        recall: ratio(hit, hit + missed),
-        f1: ratio(2 * hit, 2 * hit + missed + extra),
-        iou: ratio(hit, hit + missed + extra),
-        assignment,
-    }
+    let counts = (0..truth.rows()).map(|i| Counts::of_row(truth, estimate, &assignment, i)).fold(Counts::default(), Counts::add);
+    counts.recovery(assignment)
+}
+
+/// Resamples of the bootstrap intervals.
+const RESAMPLES: usize = 200;
+
+/// 95 % interval over resampled observed variables, the matching of columns held fixed.
+fn interval_of(truth: &Support, estimate: &Support, matched: &Recovery, seed: u64, value: impl Fn(&Recovery) -> f64 + Sync) -> (f64, f64) {
+    let rows: Vec<Counts> = (0..truth.rows()).map(|i| Counts::of_row(truth, estimate, &matched.assignment, i)).collect();
+    bootstrap(rows.len(), RESAMPLES, seed, |chosen| {
+        value(&chosen.iter().map(|&i| rows[i]).fold(Counts::default(), Counts::add).recovery(Vec::new()))
+    })
 }
 
 /// Area under the ROC curve of `score` for telling `truth` apart, ties counted one half; ½ when one class is empty.
@@ -138,9 +172,10 @@ macro_rules! structure_metric {
                 let (truth, dependency) = truth_and_dependency(evidence)?;
                 let estimate = Support::from_dependency(dependency, Threshold::OfRow(self.threshold)).map_err(|error| MetricError::Structure(error.to_string()))?;
                 let of: fn(&Recovery) -> f64 = $value;
-                let value = of(&recovery(truth, &estimate));
+                let matched = recovery(truth, &estimate);
                 let null = null_of(&estimate, evidence.seed, |shuffled| of(&recovery(truth, shuffled)));
-                Ok(Score { value, null: Some(null), interval: None, higher_is_better: $higher })
+                let interval = interval_of(truth, &estimate, &matched, evidence.seed, of);
+                Ok(Score { value: of(&matched), null: Some(null), interval: Some(interval), higher_is_better: $higher })
             }
         }
     };
@@ -199,10 +234,15 @@ impl Metric for StructureAuroc {
                 auroc(&truths, &shuffled)
             })
             .collect();
+        let width = matched.len();
+        let interval = bootstrap(truth.rows(), RESAMPLES, evidence.seed, |rows| {
+            let entries = || rows.iter().flat_map(|&i| i * width..(i + 1) * width);
+            auroc(&entries().map(|e| truths[e]).collect::<Vec<_>>(), &entries().map(|e| scores[e]).collect::<Vec<_>>())
+        });
         Ok(Score {
             value: auroc(&truths, &scores),
             null: Some(Null::of("entries shuffled", &draws)),
-            interval: None,
+            interval: Some(interval),
             higher_is_better: true,
         })
     }

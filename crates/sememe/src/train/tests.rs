@@ -46,7 +46,12 @@ fn weights(fit: &Fit<Vae>) -> Vec<f32> {
 }
 
 fn plan(steps: usize) -> Plan {
-    Plan { steps, batch: 16, realign: Some(Realign { at_fractions: vec![0.5], starts: 3, iterations: 10, ..Realign::default() }), ..Plan::default() }
+    Plan {
+        steps,
+        batch: 16,
+        realign: Some(Realign { at_fractions: vec![0.5], starts: 3, iterations: 10, ..Realign::default() }),
+        ..Plan::default()
+    }
 }
 
 fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
@@ -63,7 +68,9 @@ fn chunks_change_no_gradient() {
         }
         let whole = trained(&plan(1), &[term(kind.clone())], 1, None);
         let chunked = trained(&plan(1), &[Term { chunk: 5, ..term(kind.clone()) }], 1, None);
-        let moments = |fit: &Fit<Vae>| fit.adam.state().into_values().flat_map(|(m, _)| m.into_data().iter::<f32>().collect::<Vec<_>>()).collect::<Vec<_>>();
+        let moments = |fit: &Fit<Vae>| {
+            fit.adam.state().into_values().flat_map(|(m, _)| m.into_data().iter::<f32>().collect::<Vec<_>>()).collect::<Vec<_>>()
+        };
         let (a, b) = (moments(&whole), moments(&chunked));
         let scale = a.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
         assert!(largest_difference(&a, &b) < 1e-4 * scale.max(1e-3), "{}: {} of {scale}", kind.tag(), largest_difference(&a, &b));
