@@ -231,6 +231,9 @@ impl Config {
         if let Some(realign) = &self.training.realign {
             realign.check().map_err(|error| error.to_string())?;
         }
+        if let Some(starts) = &self.training.starts {
+            starts.check().map_err(|error| error.to_string())?;
+        }
         self.training.adam.check().map_err(|(key, got, expected)| format!("`training.adam.{key}` is {got}; {expected}"))?;
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `config.toml` | the resolved config |
 //! | `manifest.json` | format version, code version, seed, command, whether it is finished |
+//! | `starts.json` | the seeds of the starts and what each reached, if several were tried |
 //! | `metrics.jsonl` | one JSON object a line, as training goes on |
 //! | `checkpoint.json` | the name of the folder that holds the current checkpoint |
 //! | `checkpoint-…/` | `model.safetensors`, `optimiser.safetensors`, `state.json` |
@@ -129,6 +130,19 @@ pub struct RunFolder {
     lock: Option<PathBuf>,
 }
 
+/// `starts.json`: what the starts reached and which one goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartsRecord {
+    /// The seed of each start.
+    pub seeds: Vec<u64>,
+    /// The objective that each reached; lower is better.
+    pub objectives: Vec<f64>,
+    /// The start that goes on.
+    pub chosen: usize,
+}
+
+const STARTS: &str = "starts.json";
 const MANIFEST: &str = "manifest.json";
 const POINTER: &str = "checkpoint.json";
 const METRICS: &str = "metrics.jsonl";
@@ -206,6 +220,16 @@ impl RunFolder {
     fn parse<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, FolderError> {
         serde_json::from_str(&self.read_text(name)?)
             .map_err(|error| FolderError::Damaged { path: self.path.join(name), message: error.to_string() })
+    }
+
+    /// Writes `starts.json`.
+    pub fn write_starts(&self, starts: &StartsRecord) -> Result<(), FolderError> {
+        self.write(STARTS, json!(starts).to_string().as_bytes())
+    }
+
+    /// The starts that have been tried, if they have.
+    pub fn read_starts(&self) -> Result<Option<StartsRecord>, FolderError> {
+        if self.path.join(STARTS).is_file() { self.parse(STARTS).map(Some) } else { Ok(None) }
     }
 
     /// Writes `config.toml`.

@@ -99,7 +99,7 @@ impl<M: Objective> Observer<M> for RunObserver<'_> {
 }
 
 /// A bar, plain lines, JSON lines, or silence.
-enum Progress {
+pub(crate) enum Progress {
     Bar(ProgressBar),
     Lines { label: String, first: usize, steps: usize, started: Instant, last: Option<Instant> },
     Json { label: String, steps: usize },
@@ -110,7 +110,8 @@ enum Progress {
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
 impl Progress {
-    fn new(label: &str, step: usize, steps: usize, verbosity: Verbosity) -> Self {
+    /// Progress of a job of `steps` steps that stands at `step`.
+    pub(crate) fn new(label: &str, step: usize, steps: usize, verbosity: Verbosity) -> Self {
         match verbosity {
             Verbosity::Quiet => Self::Quiet,
             Verbosity::Json => Self::Json { label: label.into(), steps },
@@ -123,7 +124,8 @@ impl Progress {
         }
     }
 
-    fn show(&mut self, done: usize, losses: &BTreeMap<String, f64>) {
+    /// Tells that `done` steps are done, and the losses.
+    pub(crate) fn show(&mut self, done: usize, losses: &BTreeMap<String, f64>) {
         let text = losses.iter().map(|(name, value)| format!("{name} {value:.4}")).collect::<Vec<_>>().join("  ");
         match self {
             Self::Bar(bar) => {
@@ -143,7 +145,8 @@ impl Progress {
         }
     }
 
-    fn finish(&self) {
+    /// Ends the bar.
+    pub(crate) fn finish(&self) {
         if let Self::Bar(bar) = self {
             bar.finish();
         }

@@ -1,19 +1,21 @@
 //! A run from config to report: data, model, training with its observers, evaluation, and what is written.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use sememe::generative::WithModel;
-use sememe::train::{Fit, Objective};
+use sememe::train::{Fit, Objective, Starts};
 
 use crate::checkpoint;
 use crate::config::Config;
 use crate::data::{Dataset, to_tensor};
 use crate::error::RunError;
 use crate::evaluate::{Evaluation, evaluate};
-use crate::folder::{IfExists, Manifest, RunFolder};
-use crate::observe::{Interrupt, RunObserver, Verbosity};
+use crate::folder::{IfExists, Manifest, RunFolder, StartsRecord};
+use crate::observe::{Interrupt, Progress, RunObserver, Verbosity};
 use crate::report::write_run_report;
 
 /// How a run is carried out; nothing here changes its numbers.
@@ -69,11 +71,14 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions) -> Result<Outco
     };
     let device = Device::flex().autodiff();
     let label = path.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
+    let Some(seed) = seed_of_best_start(config, &folder, &data, options, &device, &label)? else {
+        return Ok(Outcome::Interrupted { step: 0 });
+    };
     config.model.init(
         dx,
-        config.seed,
+        seed,
         &device,
-        TrainModel { config, folder: &folder, data: &data, options, device: &device, label: &label },
+        TrainModel { config, folder: &folder, data: &data, options, device: &device, label: &label, seed },
     )?
 }
 
@@ -90,6 +95,62 @@ pub fn evaluate_again(path: &Path) -> Result<Evaluation, RunError> {
     Ok(evaluation)
 }
 
+/// Tries the starts out, once; `None` when it was interrupted.
+fn seed_of_best_start(
+    config: &Config,
+    folder: &RunFolder,
+    data: &Dataset,
+    options: &RunOptions,
+    device: &Device,
+    label: &str,
+) -> Result<Option<u64>, RunError> {
+    let Some(starts) = config.training.starts.as_ref().filter(|starts| starts.candidates > 1) else { return Ok(Some(config.seed)) };
+    let of = |record: StartsRecord| record.seeds.get(record.chosen).copied();
+    if let Some(seed) = folder.read_starts()?.and_then(of) {
+        return Ok(Some(seed));
+    }
+    let each = starts.steps(config.training.steps);
+    let mut progress = Progress::new(&format!("{label}, {} starts", starts.candidates), 0, starts.candidates * each, options.verbosity);
+    let mut record = StartsRecord { seeds: Vec::new(), objectives: Vec::new(), chosen: 0 };
+    let x = to_tensor(&data.train, device);
+    for number in 0..starts.candidates {
+        let seed = Starts::seed(config.seed, number);
+        let mut stop = |step: usize| {
+            if step % config.output.log_every == 0 || step == each {
+                progress.show(number * each + step, &BTreeMap::new());
+            }
+            options.interrupt.load(Ordering::Relaxed)
+        };
+        let trial = TryStart { starts, config, data: &x, seed, stop: &mut stop };
+        let Some(objective) = config.model.init(data.train.ncols(), seed, device, trial)?? else { return Ok(None) };
+        record.seeds.push(seed);
+        record.objectives.push(objective);
+        if objective < record.objectives[record.chosen] {
+            record.chosen = number;
+        }
+    }
+    progress.finish();
+    folder.write_starts(&record)?;
+    Ok(of(record))
+}
+
+struct TryStart<'a> {
+    starts: &'a Starts,
+    config: &'a Config,
+    data: &'a Tensor<2>,
+    seed: u64,
+    stop: &'a mut dyn FnMut(usize) -> bool,
+}
+
+impl WithModel for TryStart<'_> {
+    type Output = Result<Option<f64>, RunError>;
+
+    fn call<M: Objective>(self, model: M) -> Self::Output {
+        let (plan, terms) = (&self.config.training, &self.config.penalty[..]);
+        Ok(self.starts.try_out(model, self.data, plan, terms, self.seed, self.stop)?)
+    }
+}
+
 struct TrainModel<'a> {
     config: &'a Config,
     folder: &'a RunFolder,
@@ -97,17 +158,18 @@ struct TrainModel<'a> {
     options: &'a RunOptions,
     device: &'a Device,
     label: &'a str,
+    seed: u64,
 }
 
 impl WithModel for TrainModel<'_> {
     type Output = Result<Outcome, RunError>;
 
     fn call<M: Objective>(self, model: M) -> Self::Output {
-        let Self { config, folder, data, options, device, label } = self;
+        let Self { config, folder, data, options, device, label, seed } = self;
         let (plan, terms) = (&config.training, &config.penalty[..]);
         let saved =
             if options.resume { checkpoint::load(folder, model.clone(), &plan.adam, terms.len(), &device.clone().inner())? } else { None };
-        let fit = saved.unwrap_or_else(|| Fit::new(model, plan, terms, config.seed));
+        let fit = saved.unwrap_or_else(|| Fit::new(model, plan, terms, seed));
         folder.cut_metrics_after(fit.step)?;
         let every = (config.output.log_every, config.output.checkpoint_every);
         let mut observer = RunObserver::new(folder, label, (fit.step, plan.steps), every, options.verbosity, options.interrupt.clone());

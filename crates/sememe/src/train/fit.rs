@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::gradients::{NamedTensors, add, gradients_of};
-use super::{Adam, AdamConfig, Objective, Realign, StepContext, Term};
+use super::{Adam, AdamConfig, OBJECTIVE, Objective, Realign, Starts, StepContext, Term};
 use crate::schedule::{GuardState, LearningRate};
 
 /// How long and how fast to train.
@@ -29,11 +29,22 @@ pub struct Plan {
     /// Searches for a sparser basis of the latents at some steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub realign: Option<Realign>,
+    /// Several starts, of which the best goes on; it is whoever calls [`Fit::run`] that tries them out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starts: Option<Starts>,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { steps: 6000, batch: 256, accumulate: 1, learning_rate: LearningRate::default(), adam: AdamConfig::default(), realign: None }
+        Self {
+            steps: 6000,
+            batch: 256,
+            accumulate: 1,
+            learning_rate: LearningRate::default(),
+            adam: AdamConfig::default(),
+            realign: None,
+            starts: None,
+        }
     }
 }
 
@@ -67,7 +78,8 @@ pub enum Event<'a> {
     Step {
         /// Its number, from 0.
         step: usize,
-        /// Named losses and penalties of the step, unweighted; a penalty that was not evaluated is absent.
+        /// Named losses and penalties of the step, unweighted, and their weighted sum ([`OBJECTIVE`]); a penalty that
+        /// was not evaluated is absent.
         losses: &'a BTreeMap<String, f64>,
         /// The learning rate used.
         learning_rate: f64,
@@ -174,7 +186,7 @@ impl<M: Objective> Fit<M> {
     ) -> Result<(), TrainError> {
         let draft = self.model.draft(x.clone(), at);
         let mut total = draft.latents.clone().sum() * 0.0;
-        let mut named: Vec<(String, Tensor<1>)> = Vec::new();
+        let mut named: Vec<(String, Tensor<1>, f64)> = Vec::new();
         let mut output = None;
         for (term, guard) in terms.iter().zip(&self.guards) {
             let weight = term.weight_at(at) * guard.factor;
@@ -182,21 +194,24 @@ impl<M: Objective> Fit<M> {
                 let evaluated = term.evaluate(&self.model, &draft.latents, at, gradients, weight * share);
                 output = output.or(evaluated.output);
                 total = total + evaluated.weighted;
-                named.push((term.kind.tag().to_string(), evaluated.reported));
+                named.push((term.kind.tag().to_string(), evaluated.reported, weight));
             }
         }
         let output = output.unwrap_or_else(|| self.model.generator().apply(draft.latents));
         for loss in draft.losses.into_iter().chain([self.model.reconstruct(x, output)]) {
             total = total + loss.value.clone() * (loss.weight * share);
-            named.push((loss.name.to_string(), loss.value));
+            named.push((loss.name.to_string(), loss.value, loss.weight));
         }
-        for (name, value) in named {
+        let mut objective = 0.0;
+        for (name, value, weight) in named {
             let value = f64::from(value.into_scalar::<f32>());
             if !value.is_finite() {
                 return Err(TrainError::NotFinite { step: at.step, tensor: self.culprit().unwrap_or(name) });
             }
             *losses.entry(name).or_insert(0.0) += value * share;
+            objective += weight * value;
         }
+        *losses.entry(OBJECTIVE.into()).or_insert(0.0) += objective * share;
         let backward = total.backward();
         add(gradients, gradients_of(&self.model, &backward));
         Ok(())

@@ -8,6 +8,7 @@ mod fit;
 mod gradients;
 mod objective;
 mod realign;
+mod starts;
 mod term;
 
 pub use adam::{Adam, AdamConfig};
@@ -15,6 +16,7 @@ pub use fit::{Event, Fit, Flow, Observer, Plan, TrainError};
 pub use gradients::{NamedTensors, parameters, replace_parameters};
 pub use objective::{Draft, Loss, Objective, StepContext};
 pub use realign::{LatentBasis, Realign, RealignError};
+pub use starts::{OBJECTIVE, Starts, StartsError};
 pub use term::{Term, TermError};
 
 #[cfg(test)]
