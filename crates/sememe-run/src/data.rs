@@ -69,25 +69,25 @@ impl Dataset {
             )));
         }
         let latents = config.data.latents_file.as_ref().map(|path| source::read(path, None)).transpose()?;
-        if let (Some(latents), Some(path)) = (&latents, &config.data.latents_file) {
-            if latents.matrix.nrows() != there {
-                return Err(RunError::Data(format!(
-                    "{}: {} rows, but the data have {there}; give one row a sample",
-                    path.display(),
-                    latents.matrix.nrows()
-                )));
-            }
+        if let (Some(latents), Some(path)) = (&latents, &config.data.latents_file)
+            && latents.matrix.nrows() != there
+        {
+            return Err(RunError::Data(format!(
+                "{}: {} rows, but the data have {there}; give one row a sample",
+                path.display(),
+                latents.matrix.nrows()
+            )));
         }
         let support = config.data.support_file.as_ref().map(|path| source::read_support(path)).transpose()?;
-        if let (Some(support), Some(path)) = (&support, &config.data.support_file) {
-            if support.rows() != array.matrix.ncols() {
-                return Err(RunError::Data(format!(
-                    "{}: {} rows, but the data have {} observed variables; give one row each",
-                    path.display(),
-                    support.rows(),
-                    array.matrix.ncols()
-                )));
-            }
+        if let (Some(support), Some(path)) = (&support, &config.data.support_file)
+            && support.rows() != array.matrix.ncols()
+        {
+            return Err(RunError::Data(format!(
+                "{}: {} rows, but the data have {} observed variables; give one row each",
+                path.display(),
+                support.rows(),
+                array.matrix.ncols()
+            )));
         }
         let rows = |matrix: &Matrix, from: usize, count: usize| matrix.subrows(from, count).to_owned();
         let (n, m) = (config.data.samples, config.data.test_samples);

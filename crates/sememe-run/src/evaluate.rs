@@ -7,7 +7,8 @@ use sememe::train::Objective;
 use sememe_truth::Matrix;
 use sememe_truth::metric::{Evidence, Score};
 use sememe_truth::random::stream;
-use sememe_truth::structure::Support;
+use sememe_truth::structure::{Conditioning, Support, Threshold, conditioning, row_ranks};
+use sememe_truth::world::Generator;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
@@ -25,6 +26,25 @@ pub struct ScoreLine {
     pub missing: Option<String>,
 }
 
+/// Whether a generator meets what recovery presupposes, on sampled Jacobians with columns scaled by std(z).
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct GeneratorCheck {
+    /// Singular values: a smallest one of 0 means that the generator is not injective there.
+    pub conditioning: Conditioning,
+    /// Observed variables whose sampled rows span their dependencies (sufficient nonlinearity).
+    pub sufficient_rows: usize,
+    /// Observed variables.
+    pub rows: usize,
+}
+
+impl GeneratorCheck {
+    fn of(jacobians: &[Matrix], support: &Support) -> Option<Self> {
+        let ranks = row_ranks(jacobians, support, RANK_TOLERANCE);
+        let sufficient_rows = ranks.iter().filter(|rank| rank.is_sufficient()).count();
+        Some(Self { conditioning: conditioning(jacobians)?, sufficient_rows, rows: ranks.len() })
+    }
+}
+
 /// Everything that evaluation computes.
 #[derive(Debug)]
 pub struct Evaluation {
@@ -36,6 +56,10 @@ pub struct Evaluation {
     pub dependency: Matrix,
     /// The world's own, `[dx, dz]`, in the same units, where there is a world.
     pub true_dependency: Option<Matrix>,
+    /// The world's generator, where there is one.
+    pub true_check: Option<GeneratorCheck>,
+    /// The learned generator, with its own structure.
+    pub learned_check: Option<GeneratorCheck>,
     /// Standard deviation of each latent's mean code over the test samples: a latent that collapsed has none.
     pub latent_std: Vec<f64>,
     /// Mean squared error of the reconstruction from mean codes, a variable.
@@ -51,7 +75,7 @@ pub struct Evaluation {
 impl Evaluation {
     /// The learned structure at a threshold relative to each row's largest entry.
     pub fn support(&self, threshold: f64) -> Option<Support> {
-        Support::from_dependency(&self.dependency, sememe_truth::structure::Threshold::OfRow(threshold)).ok()
+        Support::from_dependency(&self.dependency, Threshold::OfRow(threshold)).ok()
     }
 
     /// The score of a metric by its tag.
@@ -64,6 +88,10 @@ impl Evaluation {
 const TRAVERSAL_STEPS: usize = 9;
 /// Samples that are encoded or differentiated at once.
 const CHUNK: usize = 500;
+/// Jacobians whose singular values and ranks are taken.
+const CHECKED_SAMPLES: usize = 100;
+/// Singular values of sampled rows below this fraction of the largest count as 0.
+const RANK_TOLERANCE: f64 = 1e-3;
 
 /// Evaluates `model` on the test samples of `data`.
 pub fn evaluate<M: Objective>(
@@ -83,11 +111,21 @@ pub fn evaluate<M: Objective>(
     let count = config.evaluation.jacobian_samples.min(codes.dims()[0]);
     let pins = std_of_latents(&codes);
     let dependency = mean_absolute_jacobian(&model, codes.clone().narrow(0, 0, count), &pins);
-    let codes_matrix = to_matrix(codes);
+    let codes_matrix = to_matrix(codes.clone());
     let true_dependency = match (&data.generator, &data.test_latents) {
         (Some(generator), Some(latents)) => Some(true_dependency(generator.as_ref(), latents, count, &data.scale)),
         _ => None,
     };
+    let checked = CHECKED_SAMPLES.min(count);
+    let true_check = match (&data.generator, &data.test_latents, &data.support) {
+        (Some(generator), Some(latents), Some(support)) => {
+            GeneratorCheck::of(&true_jacobians(generator.as_ref(), latents, checked, &data.scale).collect::<Vec<_>>(), support)
+        }
+        _ => None,
+    };
+    let learned_support = Support::from_dependency(&dependency, Threshold::OfRow(config.evaluation.support_threshold)).ok();
+    let learned_check = learned_support
+        .and_then(|support| GeneratorCheck::of(&learned_jacobians(&model, codes.clone().narrow(0, 0, checked), &pins), &support));
     let mut scores = Vec::new();
     if let Some(latents) = &data.test_latents {
         let evidence =
@@ -107,6 +145,8 @@ pub fn evaluate<M: Objective>(
         codes: codes_matrix,
         dependency,
         true_dependency,
+        true_check,
+        learned_check,
         latent_std,
         reconstruction_error,
         traversals,
@@ -136,24 +176,44 @@ fn mean_absolute_jacobian<M: Objective>(model: &M, latents: Tensor<2>, pins: &Te
     to_matrix((sum / count as f64).transpose())
 }
 
-/// The same mean of the world's own Jacobian, in the units of the (standardised) data.
-fn true_dependency(generator: &dyn sememe_truth::world::Generator, latents: &Matrix, count: usize, scale: &[f64]) -> Matrix {
-    let (dx, dz, n) = (generator.observed_count(), generator.latent_count(), latents.nrows() as f64);
-    let mut mean = Matrix::zeros(dx, dz);
-    for row in 0..count {
-        let z: Vec<f64> = (0..dz).map(|j| latents[(row, j)]).collect();
-        let jacobian = generator.jacobian(&z);
-        for i in 0..dx {
-            for j in 0..dz {
+/// The learned Jacobians `J_ij · std(z_j)`, one a sample.
+fn learned_jacobians<M: Objective>(model: &M, latents: Tensor<2>, pins: &Tensor<1>) -> Vec<Matrix> {
+    let directions = Directions::choose(ColumnChoice::All, &latents, Some(pins.clone()), &mut stream(0, "evaluate/columns"));
+    let [count, dz] = latents.dims();
+    let tangents = columns(model.generator(), latents, &directions).tangents;
+    let dx = tangents.dims()[1];
+    let flat: Vec<f32> = tangents.into_data().iter::<f32>().collect();
+    (0..count).map(|n| Matrix::from_fn(dx, dz, |i, j| f64::from(flat[(j * count + n) * dx + i]))).collect()
+}
+
+/// The world's Jacobians at the first `count` samples, in the units of the (standardised) data: `∂x_i/∂z_j · std(z_j)`.
+fn true_jacobians<'a>(
+    generator: &'a dyn Generator,
+    latents: &'a Matrix,
+    count: usize,
+    scale: &'a [f64],
+) -> impl Iterator<Item = Matrix> + 'a {
+    let (dz, n) = (generator.latent_count(), latents.nrows() as f64);
+    let std: Vec<f64> = (0..dz)
+        .map(|j| {
+            let centre = latents.col(j).iter().sum::<f64>() / n;
+            (latents.col(j).iter().map(|z| (z - centre).powi(2)).sum::<f64>() / n).sqrt()
+        })
+        .collect();
+    (0..count).map(move |row| {
+        let jacobian = generator.jacobian(&(0..dz).map(|j| latents[(row, j)]).collect::<Vec<_>>());
+        Matrix::from_fn(jacobian.nrows(), dz, |i, j| jacobian[(i, j)] * std[j] / scale[i])
+    })
+}
+
+/// The mean of their sizes.
+fn true_dependency(generator: &dyn Generator, latents: &Matrix, count: usize, scale: &[f64]) -> Matrix {
+    let mut mean = Matrix::zeros(generator.observed_count(), generator.latent_count());
+    for jacobian in true_jacobians(generator, latents, count, scale) {
+        for i in 0..mean.nrows() {
+            for j in 0..mean.ncols() {
                 mean[(i, j)] += jacobian[(i, j)].abs() / count as f64;
             }
-        }
-    }
-    for j in 0..dz {
-        let centre = latents.col(j).iter().sum::<f64>() / n;
-        let std = (latents.col(j).iter().map(|z| (z - centre).powi(2)).sum::<f64>() / n).sqrt();
-        for i in 0..dx {
-            mean[(i, j)] *= std / scale[i];
         }
     }
     mean

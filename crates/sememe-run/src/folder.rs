@@ -374,6 +374,8 @@ impl RunFolder {
         }
         let summary = json!({
             "scores": evaluation.scores,
+            "true_check": evaluation.true_check,
+            "learned_check": evaluation.learned_check,
             "latent_std": evaluation.latent_std,
             "reconstruction_error": evaluation.reconstruction_error,
             "seconds_per_step": evaluation.seconds_per_step,

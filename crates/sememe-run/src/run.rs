@@ -116,7 +116,7 @@ fn seed_of_best_start(
     for number in 0..starts.candidates {
         let seed = Starts::seed(config.seed, number);
         let mut stop = |step: usize| {
-            if step % config.output.log_every == 0 || step == each {
+            if step.is_multiple_of(config.output.log_every) || step == each {
                 progress.show(number * each + step, &BTreeMap::new());
             }
             options.interrupt.load(Ordering::Relaxed)

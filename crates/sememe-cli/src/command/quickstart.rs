@@ -107,10 +107,10 @@ impl Quickstart {
                     &dataset,
                     &evaluations[d * OBJECTIVES.len() + o],
                 ));
-                if o == OBJECTIVES.len() - 1 {
-                    if let Some(support) = &dataset.support {
-                        sections.push(atoms_section(&format!("{data}: Venn atoms of the true structure"), support, &dataset.factors));
-                    }
+                if o == OBJECTIVES.len() - 1
+                    && let Some(support) = &dataset.support
+                {
+                    sections.push(atoms_section(&format!("{data}: Venn atoms of the true structure"), support, &dataset.factors));
                 }
             }
         }

@@ -14,7 +14,7 @@ use super::plot::{Curve, curves, heatmap};
 use crate::config::Config;
 use crate::data::Dataset;
 use crate::error::RunError;
-use crate::evaluate::Evaluation;
+use crate::evaluate::{Evaluation, GeneratorCheck};
 use crate::folder::RunFolder;
 
 /// Observed variables that a matrix shows at most; of more, an even selection.
@@ -24,7 +24,7 @@ fn number(value: f64) -> String {
     if value == value.round() && value.abs() < 1e6 { format!("{value}") } else { format!("{value:.3}") }
 }
 
-/// One line a metric: score, null mean and its 95 % quantile.
+/// One line a metric: score with its bootstrap interval, null mean and its 95 % quantile.
 pub fn scores_table(evaluation: &Evaluation) -> Table {
     let rows = evaluation.scores.iter().map(|line| match (&line.score, &line.missing) {
         (Some(score), _) => {
@@ -32,15 +32,16 @@ pub fn scores_table(evaluation: &Evaluation) -> Table {
             vec![
                 line.metric.clone(),
                 number(score.value),
+                score.interval.map_or("–".into(), |(low, high)| format!("{} – {}", number(low), number(high))),
                 null.map_or("–".into(), |null| number(null.mean)),
                 null.map_or("–".into(), |null| number(null.upper_95)),
                 null.map_or("–".into(), |null| null.of.clone()),
             ]
         }
-        (None, missing) => vec![line.metric.clone(), "–".into(), "–".into(), "–".into(), missing.clone().unwrap_or_default()],
+        (None, missing) => vec![line.metric.clone(), "–".into(), "–".into(), "–".into(), "–".into(), missing.clone().unwrap_or_default()],
     });
     Table {
-        head: ["metric", "score", "null mean", "null 95 %", "null"].map(String::from).to_vec(),
+        head: ["metric", "score", "95 % interval", "null mean", "null 95 %", "null"].map(String::from).to_vec(),
         rows: rows.collect(),
         note: "Each score stands beside what chance gives: read the difference, not the number.".into(),
     }
@@ -120,6 +121,27 @@ pub fn atoms_section(heading: &str, support: &Support, factors: &[String]) -> Se
     Section { heading: heading.into(), blocks }
 }
 
+/// What recovery presupposes of the generators, checked on samples.
+fn checks_table(evaluation: &Evaluation) -> Table {
+    let rows = [("true", &evaluation.true_check), ("learned", &evaluation.learned_check)].into_iter().filter_map(|(name, check)| {
+        let GeneratorCheck { conditioning, sufficient_rows, rows } = (*check)?;
+        Some(vec![
+            name.into(),
+            number(conditioning.smallest),
+            number(conditioning.largest),
+            number(conditioning.ratio_5_percent),
+            format!("{sufficient_rows} of {rows}"),
+        ])
+    });
+    Table {
+        head: ["generator", "smallest singular value", "largest", "their ratio, 5 % quantile", "sufficiently nonlinear observed variables"]
+            .map(String::from)
+            .to_vec(),
+        rows: rows.collect(),
+        note: "Over sampled Jacobians, columns scaled by std(z). A generator that is nearly singular, or too linear, caps every score whatever the method.".into(),
+    }
+}
+
 /// All sections on one run.
 pub fn run_sections(name: &str, config: &Config, lines: &[Value], data: &Dataset, evaluation: &Evaluation) -> Vec<Section> {
     let section = |heading: String, blocks| Section { heading, blocks };
@@ -128,6 +150,7 @@ pub fn run_sections(name: &str, config: &Config, lines: &[Value], data: &Dataset
         sections.push(section(format!("{name}: scores"), vec![Block::Table(scores_table(evaluation))]));
     }
     sections.push(section(format!("{name}: dependencies"), matrices(evaluation, data, config.evaluation.support_threshold)));
+    sections.push(section(format!("{name}: generators"), vec![Block::Table(checks_table(evaluation))]));
     if let Some(latents) = &data.test_latents {
         let correlation = Mcc::default().matching(latents, &evaluation.codes).matrix;
         let size = Matrix::from_fn(correlation.nrows(), correlation.ncols(), |i, j| correlation[(i, j)].abs());

@@ -77,13 +77,13 @@ mod tests {
             return 0.0;
         }
         (0..gain.ncols())
-            .filter_map(|c| {
-                (!used[c]).then(|| {
-                    used[c] = true;
-                    let total = gain[(row, c)] + best_by_trying(gain, row + 1, used);
-                    used[c] = false;
-                    total
-                })
+            .map(|c| {
+                if std::mem::replace(&mut used[c], true) {
+                    return f64::NEG_INFINITY;
+                }
+                let total = gain[(row, c)] + best_by_trying(gain, row + 1, used);
+                used[c] = false;
+                total
             })
             .fold(f64::NEG_INFINITY, f64::max)
     }

@@ -145,8 +145,8 @@ mod tests {
         fn agrees_with_the_definition(rows in proptest::collection::vec(proptest::collection::vec(0_u8..2, 4), 1..7)) {
             let Ok(s) = Support::try_from(rows) else { return Ok(()) };
             let found = diversity(&s);
-            for i in 0..s.latents() {
-                let forms: Vec<Form> = found[i].iter().map(|w| w.form).collect();
+            for (i, witnesses) in found.iter().enumerate() {
+                let forms: Vec<Form> = witnesses.iter().map(|w| w.form).collect();
                 prop_assert_eq!(&forms, &by_definition(&s, i), "latent {} of\n{}", i, s);
             }
         }

@@ -10,6 +10,8 @@
 //! # Source
 //! Zheng et al. 2026, arXiv 2604.17568, assumption 1.
 
+use serde::{Deserialize, Serialize};
+
 use super::Support;
 use crate::Matrix;
 
@@ -43,7 +45,7 @@ pub fn row_ranks(jacobians: &[Matrix], support: &Support, tolerance: f64) -> Vec
 }
 
 /// The singular values of J over samples.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conditioning {
     /// The smallest singular value seen.
     pub smallest: f64,

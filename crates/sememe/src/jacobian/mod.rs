@@ -75,11 +75,11 @@ pub fn project(generator: Generator<'_>, latents: Tensor<2>, v: Tensor<2>) -> Du
 
 /// `(g(z), the chosen columns of J)`; see [`Directions`] for which.
 pub fn columns(generator: Generator<'_>, latents: Tensor<2>, directions: &Directions) -> Dual<2> {
-    if directions.is_every_latent() {
-        if let Some(whole) = generator.whole_jacobian(&latents) {
-            let scale = directions.scale_of_columns(&whole);
-            return Dual { value: whole.value, tangents: whole.tangents * scale };
-        }
+    if directions.is_every_latent()
+        && let Some(whole) = generator.whole_jacobian(&latents)
+    {
+        let scale = directions.scale_of_columns(&whole);
+        return Dual { value: whole.value, tangents: whole.tangents * scale };
     }
     generator.push(Dual { value: latents, tangents: directions.tangents() })
 }
