@@ -6,6 +6,19 @@
 //! - [`run`]: from config to evaluated model.
 //! - [`folder`]: what a run leaves on disk, written so that nothing is ever half there.
 //! - [`report`]: the self-contained page.
+//!
+//! ```
+//! use sememe_run::config::Config;
+//!
+//! let text = "[data]\nworld = { name = \"three-dots\" }\n[model]\nname = \"vae\"\ndz = 6";
+//! let config = Config::parse(text, "mine.toml", &["training.steps=100".into()])?;
+//! assert_eq!(config.training.steps, 100);
+//!
+//! // A key that does not exist is an error that names the nearest one.
+//! let wrong = Config::parse(text, "mine.toml", &["training.stepz=100".into()]).unwrap_err().to_string();
+//! assert!(wrong.contains("did you mean `steps`?"));
+//! # Ok::<(), sememe_run::config::ConfigError>(())
+//! ```
 
 pub mod atomic;
 mod checkpoint;
