@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use sememe_truth::Matrix;
-use sememe_truth::metric::{Mcc, recovery};
+use sememe_truth::metric::{Matching, Mcc, recovery};
 use sememe_truth::structure::{Support, Verdict, atoms, draw_sets, row_groups, verdicts};
 use serde_json::Value;
 
@@ -134,11 +134,11 @@ fn checks_table(evaluation: &Evaluation) -> Table {
         ])
     });
     Table {
-        head: ["generator", "smallest singular value", "largest", "their ratio, 5 % quantile", "sufficiently nonlinear observed variables"]
+        head: ["generator", "singular values from", "to", "their ratio, 5 % quantile", "observed variables nonlinear enough"]
             .map(String::from)
             .to_vec(),
         rows: rows.collect(),
-        note: "Over sampled Jacobians, columns scaled by std(z). A generator that is nearly singular, or too linear, caps every score whatever the method.".into(),
+        note: "Over sampled Jacobians, columns scaled by std(z); nonlinear enough: its sampled rows span its dependencies. A generator that is nearly singular, or too linear, caps every score whatever the method.".into(),
     }
 }
 
@@ -152,9 +152,11 @@ pub fn run_sections(name: &str, config: &Config, lines: &[Value], data: &Dataset
     sections.push(section(format!("{name}: dependencies"), matrices(evaluation, data, config.evaluation.support_threshold)));
     sections.push(section(format!("{name}: generators"), vec![Block::Table(checks_table(evaluation))]));
     if let Some(latents) = &data.test_latents {
-        let correlation = Mcc::default().matching(latents, &evaluation.codes).matrix;
-        let size = Matrix::from_fn(correlation.nrows(), correlation.ncols(), |i, j| correlation[(i, j)].abs());
-        let columns: Vec<String> = (0..size.ncols()).map(|l| format!("ẑ{l}")).collect();
+        let Matching { matrix, assignment, .. } = Mcc::default().matching(latents, &evaluation.codes);
+        let matched: Vec<usize> = assignment.into_iter().flatten().collect();
+        let order: Vec<usize> = matched.iter().copied().chain((0..matrix.ncols()).filter(|l| !matched.contains(l))).collect();
+        let size = Matrix::from_fn(matrix.nrows(), order.len(), |i, j| matrix[(i, order[j])].abs());
+        let columns: Vec<String> = order.iter().map(|l| format!("ẑ{l}")).collect();
         sections.push(section(
             format!("{name}: MCC matrix"),
             vec![heatmap("|correlation| of true and learned latents", &size, &data.factors, &columns, Some(1.0))],
