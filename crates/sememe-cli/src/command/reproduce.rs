@@ -1,6 +1,6 @@
 //! `sememe reproduce NAME`: a published result, repeated over a grid of settings and seeds, our figures beside the published ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use sememe_run::config::Config;
 use sememe_run::data::Dataset;
 use sememe_run::folder::RunFolder;
 use sememe_run::observe::Verbosity;
-use sememe_run::report::{Block, Page, Section, Table};
+use sememe_run::report::{Block, Page, Section, Series, Table, comparison};
 use sememe_run::run::{self, Outcome};
 use sememe_run::source;
 use sememe_truth::metric::{OverSeeds, regress::KernelRidge, set_scores};
@@ -201,7 +201,10 @@ impl Reproduce {
             title: self.name.clone(),
             subtitle: format!("{} Published figures: {}.", reproduction.about, reproduction.source),
             sections: vec![
-                Section { heading: "Result".into(), blocks: vec![Block::Table(table.clone())] },
+                Section {
+                    heading: "Result".into(),
+                    blocks: vec![plot(&reproduction, &cells, &seeds, &scores), Block::Table(table.clone())],
+                },
                 Section {
                     heading: "Recipe".into(),
                     blocks: vec![Block::Details { summary: "the recipe".into(), text: recipe.text.into() }],
@@ -260,10 +263,48 @@ impl Reproduce {
     }
 }
 
-fn table(reproduction: &Reproduction, cells: &[Cell], seeds: &[u64], scores: &BTreeMap<(usize, u64), Scores>) -> Table {
-    let over = |cell: usize, name: &str| {
-        OverSeeds::of(&seeds.iter().filter_map(|seed| scores.get(&(cell, *seed))?.get(name).copied()).collect::<Vec<_>>())
+/// Mean and half-width over the seeds.
+fn summary(scores: &BTreeMap<(usize, u64), Scores>, seeds: &[u64], cell: usize, name: &str) -> OverSeeds {
+    OverSeeds::of(&seeds.iter().filter_map(|seed| scores.get(&(cell, *seed))?.get(name).copied()).collect::<Vec<_>>())
+}
+
+/// The first metric over the first axis, a line for each setting of the others; the set experiment's five numbers likewise.
+fn plot(reproduction: &Reproduction, cells: &[Cell], seeds: &[u64], scores: &BTreeMap<(usize, u64), Scores>) -> Block {
+    let metric = reproduction.metrics.first().map_or("", String::as_str);
+    let mut lines: Vec<Series> = Vec::new();
+    let mut nulls = BTreeSet::new();
+    let mut add = |name: String, point: (String, f64, Option<f64>)| match lines.iter_mut().find(|line| line.name == name) {
+        Some(line) => line.points.push(point),
+        None => lines.push(Series { name, points: vec![point] }),
     };
+    for (c, cell) in cells.iter().enumerate() {
+        let (setting, rest) = cell.label.split_once(", ").unwrap_or((&cell.label, ""));
+        let named: Vec<(String, &str, Option<f64>)> = if reproduction.set_experiment {
+            let published = |k: usize| reproduction.published_set.get(&cell.label).and_then(|values| values.get(k)).copied();
+            SET_NAMES.iter().enumerate().map(|(k, name)| ((*name).to_string(), *name, published(k))).collect()
+        } else {
+            vec![(if rest.is_empty() { "ours".into() } else { rest.to_string() }, metric, reproduction.published.get(&cell.label).copied())]
+        };
+        for (name, key, published) in named {
+            let ours = summary(scores, seeds, c, key);
+            if ours.seeds > 0 {
+                add(name.clone(), (setting.into(), ours.mean, Some(ours.half_width)));
+            }
+            if let Some(value) = published {
+                add(format!("{name}, published"), (setting.into(), value, None));
+            }
+        }
+        let null = summary(scores, seeds, c, &format!("{metric} null"));
+        if null.seeds > 0 && !reproduction.set_experiment && nulls.insert(setting.to_string()) {
+            add("null".into(), (setting.into(), null.mean, None));
+        }
+    }
+    let y_label = if reproduction.set_experiment { "R²" } else { metric };
+    comparison("Ours, the published figures, and the null", "", y_label, &lines)
+}
+
+fn table(reproduction: &Reproduction, cells: &[Cell], seeds: &[u64], scores: &BTreeMap<(usize, u64), Scores>) -> Table {
+    let over = |cell: usize, name: &str| summary(scores, seeds, cell, name);
     let mut names: Vec<&str> = reproduction.metrics.iter().map(String::as_str).collect();
     if reproduction.set_experiment {
         names.extend(SET_NAMES);
@@ -281,8 +322,8 @@ fn table(reproduction: &Reproduction, cells: &[Cell], seeds: &[u64], scores: &BT
     let rows = cells.iter().enumerate().map(|(c, cell)| {
         let mut row = vec![cell.label.clone()];
         for name in &names {
-            let summary = over(c, name);
-            row.push(format!("{:.3} ± {:.3}", summary.mean, summary.half_width));
+            let ours = over(c, name);
+            row.push(format!("{:.3} ± {:.3}", ours.mean, ours.half_width));
             let in_set = SET_NAMES.iter().position(|set| set == name);
             if *name == first || in_set.is_some() {
                 let published = match in_set {

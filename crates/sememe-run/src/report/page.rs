@@ -109,7 +109,7 @@ p{max-width:44rem;margin:.6rem 0}.subtitle{color:var(--soft)}
 .scroll{overflow-x:auto}table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums;font-size:.93rem}
 th,td{padding:.35rem .9rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}th:first-child,td:first-child{text-align:left;padding-left:0}th{color:var(--soft);font-weight:600}
 .note{color:var(--soft);font-size:.87rem;max-width:52rem}.row{display:flex;flex-wrap:wrap;gap:1.5rem;align-items:flex-start}.row>*{flex:1 1 20rem;min-width:0}
-.plot{min-height:17rem;max-width:46rem}td.words{text-align:left;white-space:normal}svg{max-width:100%;height:auto}img{image-rendering:pixelated;max-width:100%;border:1px solid var(--line)}
+.plot{min-height:17rem;max-width:46rem}td.words{text-align:left;white-space:normal}td.words:first-child{white-space:nowrap}svg{max-width:100%;height:auto}img{image-rendering:pixelated;max-width:100%;border:1px solid var(--line)}
 figure{margin:.8rem 0}figcaption{color:var(--soft);font-size:.87rem}
 details{margin:.8rem 0}summary{cursor:pointer;color:var(--accent)}pre{background:var(--panel);padding:1rem;overflow-x:auto;font-size:.85rem}
 @media(max-width:60rem){.page{grid-template-columns:1fr}nav{position:static}}@media print{nav{display:none}.page{display:block}}

@@ -1,6 +1,6 @@
 //! Plots as the plotting library's JSON: curves and heat maps.
 
-use plotly::common::{ColorBar, ColorScale, ColorScalePalette, Line, Mode, Title};
+use plotly::common::{ColorBar, ColorScale, ColorScalePalette, DashType, ErrorData, ErrorType, Line, Marker, MarkerSymbol, Mode, Title};
 use plotly::layout::{Axis, AxisType, Margin};
 use plotly::{HeatMap, Layout, Plot, Scatter};
 use sememe_truth::Matrix;
@@ -37,6 +37,47 @@ pub fn curves(title: &str, x_label: &str, y_label: &str, log_y: bool, curves: &[
     Block::Plot {
         json: plot.to_json(),
         alt: format!("{title}: {} over {x_label}", curves.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Numbers over named settings, with the half-widths of their intervals.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// In the legend.
+    pub name: String,
+    /// (setting, value, half-width); no half-width for a number taken from elsewhere, which is drawn hollow.
+    pub points: Vec<(String, f64, Option<f64>)>,
+}
+
+/// Numbers over named settings, one marked line a series.
+pub fn comparison(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> Block {
+    let mut plot = Plot::new();
+    for (one, colour) in series.iter().zip(COLOURS.iter().cycle()) {
+        let x: Vec<String> = one.points.iter().map(|point| point.0.clone()).collect();
+        let y: Vec<f64> = one.points.iter().map(|point| point.1).collect();
+        let widths: Option<Vec<f64>> = one.points.iter().map(|point| point.2).collect();
+        let trace = Scatter::new(x, y).name(&one.name).mode(Mode::LinesMarkers);
+        plot.add_trace(match widths {
+            Some(widths) => trace
+                .line(Line::new().color(*colour).width(2.0))
+                .marker(Marker::new().size(8))
+                .error_y(ErrorData::new(ErrorType::Data).array(widths)),
+            None => trace
+                .line(Line::new().color("#999999").width(1.0).dash(DashType::Dot))
+                .marker(Marker::new().size(8).symbol(MarkerSymbol::CircleOpen)),
+        });
+    }
+    plot.set_layout(
+        Layout::new()
+            .title(Title::with_text(title))
+            .height(420)
+            .margin(Margin::new().top(48).right(12))
+            .x_axis(Axis::new().title(Title::with_text(x_label)).type_(AxisType::Category))
+            .y_axis(Axis::new().title(Title::with_text(y_label))),
+    );
+    Block::Plot {
+        json: plot.to_json(),
+        alt: format!("{title}: {} over {x_label}", series.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ")),
     }
 }
 
