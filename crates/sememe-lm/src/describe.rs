@@ -9,6 +9,11 @@ use crate::LmError;
 use crate::family::{self, Family};
 use crate::layer::Rope;
 
+/// Sizes from here on are taken for damage to the file.
+const MOST: u64 = 1 << 24;
+/// More layers than this are, too.
+const MOST_LAYERS: usize = 10_000;
+
 /// How rows are normalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormKind {
@@ -132,13 +137,17 @@ impl Description {
         if head_width == 0 || !heads.is_multiple_of(kv_heads) {
             return Err(config.wrong("num_key_value_heads", &format!("is {kv_heads}, which does not divide {heads} heads")));
         }
+        let layers = config.count("num_hidden_layers")?;
+        if layers > MOST_LAYERS {
+            return Err(config.wrong("num_hidden_layers", &format!("is {layers}; at most {MOST_LAYERS} are believed")));
+        }
         let rope = Rope::read(config, &config.json, head_width)?;
         Ok(Self {
             family,
             vocabulary: config.count("vocab_size")?,
             width,
             mlp_width: config.count("intermediate_size")?,
-            mixers: vec![MixerKind::Full; config.count("num_hidden_layers")?],
+            mixers: vec![MixerKind::Full; layers],
             heads,
             kv_heads,
             head_width,
@@ -211,8 +220,10 @@ impl Config {
     /// A whole number above 0.
     pub(crate) fn count(&self, key: &str) -> Result<usize, LmError> {
         let value = self.get(key).ok_or_else(|| self.wrong(key, "is missing; it must be a whole number above 0"))?;
-        let count = value.as_u64().filter(|&count| count > 0 && count < 1 << 32);
-        count.map(|count| count as usize).ok_or_else(|| self.wrong(key, &format!("is {value}; it must be a whole number above 0")))
+        let count = value.as_u64().filter(|&count| count > 0 && count < MOST);
+        count
+            .map(|count| count as usize)
+            .ok_or_else(|| self.wrong(key, &format!("is {value}; it must be a whole number above 0 and below {MOST}")))
     }
 
     pub(crate) fn count_or(&self, key: &str, default: usize) -> Result<usize, LmError> {

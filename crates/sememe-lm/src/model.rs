@@ -118,7 +118,7 @@ impl Transformer {
         Self::build(description, &Maker { seed: Some(seed), device })
     }
 
-    /// The model with every number 0 or at its start, about to be loaded.
+    /// The model without its numbers, about to be loaded.
     pub(crate) fn empty(description: &Description, device: &Device) -> Self {
         Self::build(description, &Maker { seed: None, device })
     }

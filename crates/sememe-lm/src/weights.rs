@@ -209,13 +209,9 @@ impl ModuleMapper for Fill<'_> {
         if self.problem.is_some() {
             return param;
         }
-        let shape = param.val().dims();
+        let shape = param.lazy_shape().to_vec();
         match self.values(&shape) {
-            Ok(values) => {
-                let device = param.val().device();
-                let tensor = Tensor::from_data(TensorData::new(values, shape), &device);
-                param.map(|_| if device.is_autodiff() { tensor.require_grad() } else { tensor })
-            }
+            Ok(values) => Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), &param.lazy_device())),
             Err(problem) => {
                 self.problem = Some(problem);
                 param

@@ -6,8 +6,8 @@ mod mlp;
 mod norm;
 mod rope;
 
-use burn::module::Param;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::module::{Param, ParamId};
+use burn::tensor::{Device, Shape, Tensor, TensorData};
 use rand_distr::{Distribution, StandardNormal, Uniform};
 use sememe_truth::random::stream;
 
@@ -26,16 +26,22 @@ pub(crate) fn affine(x: Tensor<2>, weight: &Param<Tensor<2>>, bias: Option<&Para
     }
 }
 
-/// Makes parameters: drawn from a seed, or 0 where they are about to be loaded.
+/// Makes parameters: drawn from a seed, or without memory where they are about to be loaded.
 pub(crate) struct Maker<'a> {
     pub seed: Option<u64>,
     pub device: &'a Device,
 }
 
 impl Maker<'_> {
+    /// A parameter that takes no memory, so that a config may claim any size until it is held against the checkpoint.
+    fn unset<const D: usize>(&self, shape: [usize; D]) -> Param<Tensor<D>> {
+        let zeros = move |device: &Device, _| Tensor::zeros(shape, device);
+        Param::uninitialized(ParamId::new(), zeros, self.device.clone(), true, Shape::new(shape))
+    }
+
     /// `[rows, columns]` from N(0, std²), a stream a name.
     pub fn matrix(&self, name: &str, [rows, columns]: [usize; 2], std: f64) -> Param<Tensor<2>> {
-        let Some(seed) = self.seed else { return Param::from_tensor(Tensor::zeros([rows, columns], self.device)) };
+        let Some(seed) = self.seed else { return self.unset([rows, columns]) };
         let mut stream = stream(seed, name);
         let values: Vec<f32> = (0..rows * columns)
             .map(|_| {
@@ -48,7 +54,10 @@ impl Maker<'_> {
 
     /// `[size]` of `value`.
     pub fn vector(&self, size: usize, value: f32) -> Param<Tensor<1>> {
-        Param::from_tensor(Tensor::full([size], value, self.device))
+        match self.seed {
+            Some(_) => Param::from_tensor(Tensor::full([size], value, self.device)),
+            None => self.unset([size]),
+        }
     }
 
     /// `[size]`, the logarithms of numbers uniform in `low..high`.

@@ -1,4 +1,5 @@
 //! Fixtures and comparisons that several tests share.
+#![allow(dead_code)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
