@@ -1,0 +1,45 @@
+//! A real model, where `scripts/fetch_smollm2.sh` has put it: it predicts a text well and goes on with it in English.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use sememe_lm::{Tokenizer, Tokens, Transformer, load};
+
+/// Thomas Jefferson and others, the Declaration of Independence (1776): in the public domain, and in every corpus.
+const DECLARATION: &str = "We hold these truths to be self-evident, that all men are created equal, that they are endowed by their Creator \
+    with certain unalienable Rights, that among these are Life, Liberty and the pursuit of Happiness. That to secure these rights, \
+    Governments are instituted among Men, deriving their just powers from the consent of the governed.";
+/// Written for this test, so that it can be in no corpus.
+const TOWER: &str = "The Eiffel Tower is a wrought-iron lattice tower on the Champ de Mars in Paris, France. It is named after the engineer \
+    Gustave Eiffel, whose company designed and built the tower for the World's Fair of 1889. At first many artists of the city criticised \
+    its design, but it has since become a symbol of France, and millions of people climb it every year.";
+
+fn model() -> Option<(Transformer, Tokenizer)> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/SmolLM2-135M-Instruct.Q4_1.gguf");
+    if !file.is_file() {
+        eprintln!("SKIPPED: {} is absent; run scripts/fetch_smollm2.sh", file.display());
+        return None;
+    }
+    Some(load(&file.display().to_string(), &Device::flex()).unwrap_or_else(|error| panic!("{error}")))
+}
+
+#[test]
+fn predicts_and_continues() {
+    let Some((model, tokenizer)) = model() else { return };
+    let ids = tokenizer.encode(TOWER).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(tokenizer.decode(&ids).ok().as_deref(), Some(TOWER));
+    assert_eq!(tokenizer.encode(" 12").ok().map(|ids| ids.len()), Some(3), "digits stand alone");
+    // What PyTorch transformers finds for the same file: 1.0340 and 2.2439.
+    for (name, text, expected) in [("the Declaration", DECLARATION, 1.0340), ("a fresh paragraph", TOWER, 2.2439)] {
+        let ids = tokenizer.encode(text).unwrap_or_else(|error| panic!("{error}"));
+        let nats = model.nats(&Tokens::one(ids)).unwrap_or_else(|error| panic!("{error}"));
+        eprintln!("{name}: {:.4} nats a token over {} tokens", nats.mean(), nats.count());
+        assert!((nats.mean() - expected).abs() < 1e-3, "{name}");
+    }
+    let prompt = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n";
+    let prompt = tokenizer.encode(prompt).unwrap_or_else(|error| panic!("{error}"));
+    let stop = tokenizer.id("<|im_end|>").into_iter().collect::<Vec<_>>();
+    let answer = model.generate(&prompt, 24, &stop).unwrap_or_else(|error| panic!("{error}"));
+    let answer = tokenizer.decode(&answer).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(answer, "The capital of France is Paris.");
+}
