@@ -1,6 +1,6 @@
 """Tokens a second of PyTorch transformers up to some layers and as a whole, to be compared with sememe-lm's `forward_speed`.
 
-Needs `pip install torch transformers gguf`. Run both in one go on an otherwise idle machine, on as many threads as the other side has:
+Needs `pip install torch transformers gguf accelerate`. Run both in one go on an otherwise idle machine, on as many threads as the other side has:
 
     cargo run --release -p sememe-lm --example forward_speed -- models/SmolLM2-135M-Instruct.Q4_1.gguf 4 512
     python benches/peers/transformers_forward.py models/SmolLM2-135M-Instruct.Q4_1.gguf 4 512
