@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM
 path = Path(sys.argv[1] if len(sys.argv) > 1 else "models/SmolLM2-135M-Instruct.Q4_1.gguf")
 rows = int(sys.argv[2]) if len(sys.argv) > 2 else 4
 length = int(sys.argv[3]) if len(sys.argv) > 3 else 512
-PASSES = 9
+PASSES = 5
 
 model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32, attn_implementation="sdpa").eval()
 layers = model.model.layers

@@ -10,7 +10,7 @@ use burn::tensor::Device;
 use sememe_lm::{Hook, LmError, Place, Tokens, load_model};
 
 /// Passes of which the fastest and the median are reported.
-const PASSES: usize = 9;
+const PASSES: usize = 5;
 
 fn main() -> Result<(), LmError> {
     let mut arguments = std::env::args().skip(1);

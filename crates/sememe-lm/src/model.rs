@@ -203,7 +203,7 @@ impl Transformer {
     ///
     /// # Errors
     /// Tokens that the model cannot take, or a layer that it does not have.
-    pub fn hidden(&self, tokens: &Tokens, until: Option<Hook>, hooks: &mut dyn Intervene) -> Result<Tensor<3>, LmError> {
+    pub fn forward(&self, tokens: &Tokens, until: Option<Hook>, hooks: &mut dyn Intervene) -> Result<Tensor<3>, LmError> {
         self.check(tokens)?;
         until.map_or(Ok(()), |hook| self.check_hook(hook))?;
         let size = [tokens.batch(), tokens.length()];
@@ -215,12 +215,12 @@ impl Transformer {
     /// The activations `[B, T, width]` at the hooks, in their order; nothing after the last of them is computed.
     ///
     /// # Errors
-    /// Those of [`Transformer::hidden`].
+    /// Those of [`Transformer::forward`].
     pub fn read(&self, tokens: &Tokens, hooks: &[Hook]) -> Result<Vec<Tensor<3>>, LmError> {
         hooks.iter().try_for_each(|&hook| self.check_hook(hook))?;
         let mut keep = Keep { wanted: hooks, kept: vec![None; hooks.len()] };
         if let Some(&last) = hooks.iter().max() {
-            self.hidden(tokens, Some(last), &mut keep)?;
+            self.forward(tokens, Some(last), &mut keep)?;
         }
         Ok(keep.kept.into_iter().flatten().collect())
     }
@@ -254,9 +254,9 @@ impl Transformer {
     /// Logits `[B, T, V]`, with interventions on the way.
     ///
     /// # Errors
-    /// Those of [`Transformer::hidden`].
+    /// Those of [`Transformer::forward`].
     pub fn logits_with(&self, tokens: &Tokens, hooks: &mut dyn Intervene) -> Result<Tensor<3>, LmError> {
-        let hidden = self.hidden(tokens, None, hooks)?;
+        let hidden = self.forward(tokens, None, hooks)?;
         let [batch, length, width] = hidden.dims();
         Ok(self.unembed(hidden.reshape([batch * length, width])).reshape([batch, length, self.description.vocabulary]))
     }
@@ -264,7 +264,7 @@ impl Transformer {
     /// Logits `[B, T, V]`.
     ///
     /// # Errors
-    /// Those of [`Transformer::hidden`].
+    /// Those of [`Transformer::forward`].
     pub fn logits(&self, tokens: &Tokens) -> Result<Tensor<3>, LmError> {
         self.logits_with(tokens, &mut Untouched)
     }

@@ -32,16 +32,16 @@ impl Transformer {
     /// Cross-entropies, with interventions on the way.
     ///
     /// # Errors
-    /// Those of [`Transformer::hidden`].
+    /// Those of [`Transformer::forward`].
     pub fn nats_with(&self, tokens: &Tokens, hooks: &mut dyn Intervene) -> Result<Nats, LmError> {
-        let hidden = self.hidden(tokens, None, hooks)?;
+        let hidden = self.forward(tokens, None, hooks)?;
         Ok(self.nats_of(hidden, tokens))
     }
 
     /// Cross-entropies.
     ///
     /// # Errors
-    /// Those of [`Transformer::hidden`].
+    /// Those of [`Transformer::forward`].
     pub fn nats(&self, tokens: &Tokens) -> Result<Nats, LmError> {
         self.nats_with(tokens, &mut Untouched)
     }
@@ -72,9 +72,9 @@ impl Transformer {
     /// Mean cross-entropy of the predicted tokens as a tensor `[1]` that can be differentiated: the loss of training.
     ///
     /// # Errors
-    /// Those of [`Transformer::hidden`], or rows of fewer than two tokens throughout.
+    /// Those of [`Transformer::forward`], or rows of fewer than two tokens throughout.
     pub fn loss(&self, tokens: &Tokens) -> Result<Tensor<1>, LmError> {
-        let hidden = self.hidden(tokens, None, &mut Untouched)?;
+        let hidden = self.forward(tokens, None, &mut Untouched)?;
         let [batch, length, width] = hidden.dims();
         let places: Vec<usize> =
             tokens.lengths().iter().enumerate().flat_map(|(row, &own)| (row * length..row * length + own).skip(1)).collect();
@@ -91,11 +91,11 @@ impl Transformer {
     /// The prompt's most likely continuation by at most `count` tokens, token by token, up to one of `stops`.
     ///
     /// # Errors
-    /// Those of [`Transformer::hidden`].
+    /// Those of [`Transformer::forward`].
     pub fn generate(&self, prompt: &[u32], count: usize, stops: &[u32]) -> Result<Vec<u32>, LmError> {
         let mut row = prompt.to_vec();
         for _ in 0..count {
-            let hidden = self.hidden(&Tokens::one(row.clone()), None, &mut Untouched)?;
+            let hidden = self.forward(&Tokens::one(row.clone()), None, &mut Untouched)?;
             let [_, length, width] = hidden.dims();
             let last = hidden.narrow(1, length - 1, 1).reshape([1, width]);
             let next = self.unembed(last).argmax(1).into_data().iter::<i64>().next().unwrap_or_default() as u32;

@@ -88,7 +88,7 @@ fn what_a_hook_returns_is_what_the_model_goes_on_with() {
             if matches!(hook.place, Place::AttnOut | Place::MlpOut) { value.zeros_like() } else { value }
         };
         let first = model.read(&expected.tokens, &[Hook::new(0, Place::ResidPre)]).unwrap_or_else(|error| panic!("{error}")).remove(0);
-        let last = model.hidden(&expected.tokens, None, &mut muted).unwrap_or_else(|error| panic!("{error}"));
+        let last = model.forward(&expected.tokens, None, &mut muted).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(first.to_data(), last.to_data(), "{name}");
     }
 }
@@ -104,13 +104,13 @@ fn stops_and_resumes() {
         last = Some(hook);
         value
     };
-    let hidden = model.hidden(&expected.tokens, Some(until), &mut watch).unwrap_or_else(|error| panic!("{error}"));
+    let hidden = model.forward(&expected.tokens, Some(until), &mut watch).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(last, Some(until));
     assert_eq!(hidden.dims()[2], model.description().width_at(Place::MlpHidden));
 
     let middle = model.read(&expected.tokens, &[Hook::new(1, Place::ResidPre)]).unwrap_or_else(|error| panic!("{error}")).remove(0);
     let resumed = model.resume(middle, 1, &mut sememe_lm::Untouched).unwrap_or_else(|error| panic!("{error}"));
-    let whole = model.hidden(&expected.tokens, None, &mut sememe_lm::Untouched).unwrap_or_else(|error| panic!("{error}"));
+    let whole = model.forward(&expected.tokens, None, &mut sememe_lm::Untouched).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(resumed.to_data(), whole.to_data());
 }
 
