@@ -40,7 +40,7 @@ const LEAK: f32 = 0.2;
 const INV_SQRT_2PI: f32 = 0.398_942_3;
 
 /// `2√(2/π)` of [`Activation::GeluTanh`].
-const TWO_SQRT_2_OVER_PI: f32 = 1.595_769_1;
+const TWO_SQRT_2_OVER_PI: f32 = 1.595_769;
 /// Weight of the cube in [`Activation::GeluTanh`].
 const CUBIC: f32 = 0.044_715;
 

@@ -19,7 +19,7 @@ use crate::{Description, LmError, Tokenizer, Transformer};
 /// The files of a model.
 enum Files {
     Folder(hf::Folder),
-    Gguf(gguf_names::Renamed),
+    Gguf(Box<gguf_names::Renamed>),
 }
 
 /// The file or folder that `given` stands for: a path, or `hf:org/name` for a model in the local Hugging Face cache.
@@ -56,13 +56,13 @@ fn open(given: &str) -> Result<Files, LmError> {
             entries.flatten().map(|entry| entry.path()).filter(|file| file.extension().is_some_and(|end| end == "gguf")).collect();
         files.sort();
         return match files.as_slice() {
-            [one] => Ok(Files::Gguf(gguf_names::Renamed::open(one)?)),
+            [one] => Ok(Files::Gguf(Box::new(gguf_names::Renamed::open(one)?))),
             [] => Err(no_model("the folder has neither `config.json` nor a `.gguf` file; give the folder into which the model was saved")),
             _ => Err(no_model("the folder has several `.gguf` files; give one of them")),
         };
     }
     if path.is_file() {
-        return Ok(Files::Gguf(gguf_names::Renamed::open(&path)?));
+        return Ok(Files::Gguf(Box::new(gguf_names::Renamed::open(&path)?)));
     }
     Err(no_model("no such file or folder; check the path, or give `hf:org/name` for a model in the local cache"))
 }
@@ -102,7 +102,7 @@ pub fn load(given: &str, device: &Device) -> Result<(Transformer, Tokenizer), Lm
 fn from_files(files: &Files, device: &Device) -> Result<Transformer, LmError> {
     let (description, checkpoint): (Description, &dyn crate::weights::Checkpoint) = match files {
         Files::Folder(folder) => (folder.describe()?, folder),
-        Files::Gguf(file) => (file.describe()?, file),
+        Files::Gguf(file) => (file.describe()?, file.as_ref()),
     };
     let rules = (description.family.rules)(&description);
     fill(Transformer::empty(&description, device), &rules, checkpoint, description.is_tied)
