@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The floors, lowest first: a crate may depend only on crates before it.
-const FLOORS: [&str; 5] = ["sememe-truth", "sememe-kernels", "sememe", "sememe-run", "sememe-cli"];
+const FLOORS: [&str; 6] = ["sememe-truth", "sememe-kernels", "sememe", "sememe-lm", "sememe-run", "sememe-cli"];
 /// Folders whose files are members of a catalogue and must name their source.
 const MEMBERS: [&str; 3] = ["crates/sememe/src/penalty", "crates/sememe/src/generative", "crates/sememe-truth/src/world"];
 /// Lines that a source file has at most.

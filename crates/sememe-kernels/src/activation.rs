@@ -25,6 +25,8 @@ pub enum Activation {
     Silu,
     /// `u·Φ(u)`, Φ the normal distribution function.
     Gelu,
+    /// `u·s(2√(2/π)(u + 0.044715 u³))`, s the logistic function: the approximation of GELU that GPT-2 and Gemma use.
+    GeluTanh,
     /// `tanh u`.
     Tanh,
     /// `s(u) = 1/(1+e⁻ᵘ)`.
@@ -37,11 +39,27 @@ pub enum Activation {
 const LEAK: f32 = 0.2;
 const INV_SQRT_2PI: f32 = 0.398_942_3;
 
+/// `2√(2/π)` of [`Activation::GeluTanh`].
+const TWO_SQRT_2_OVER_PI: f32 = 1.595_769;
+/// Weight of the cube in [`Activation::GeluTanh`].
+const CUBIC: f32 = 0.044_715;
+
+/// `w(u) = 2√(2/π)(u + 0.044715 u³)` with its first and second derivative.
+#[inline(always)]
+fn gelu_tanh_argument(u: f32) -> [f32; 3] {
+    let square = u * u;
+    [
+        TWO_SQRT_2_OVER_PI * u * (1.0 + CUBIC * square),
+        TWO_SQRT_2_OVER_PI * (1.0 + 3.0 * CUBIC * square),
+        6.0 * TWO_SQRT_2_OVER_PI * CUBIC * u,
+    ]
+}
+
 /// `eˣ` without branches or calls, so that a loop over it vectorises: `2ⁿ · e^r`
 /// with `n = round(x/ln 2)` and a polynomial of degree 6 in `|r| ≤ ln 2 / 2`.
 /// Relative error below 3e-7; saturates outside ±87 instead of overflowing.
 #[inline(always)]
-fn exp(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0; // 1.5 · 2²³: adding it leaves the nearest integer in the low mantissa bits
     let x = x.clamp(-87.0, 87.0);
     let shifted = x * std::f32::consts::LOG2_E + ROUND;
@@ -59,7 +77,7 @@ fn logistic(u: f32) -> f32 {
 
 /// `tanh u = 2 s(2u) − 1`.
 #[inline(always)]
-fn tanh(u: f32) -> f32 {
+pub(crate) fn tanh(u: f32) -> f32 {
     2.0 * logistic(2.0 * u) - 1.0
 }
 
@@ -75,8 +93,8 @@ fn normal_cdf(u: f32) -> f32 {
 
 impl Activation {
     /// Every activation, for laws that must hold for all.
-    pub const ALL: [Self; 8] =
-        [Self::Identity, Self::Relu, Self::LeakyRelu, Self::Silu, Self::Gelu, Self::Tanh, Self::Sigmoid, Self::Softplus];
+    pub const ALL: [Self; 9] =
+        [Self::Identity, Self::Relu, Self::LeakyRelu, Self::Silu, Self::Gelu, Self::GeluTanh, Self::Tanh, Self::Sigmoid, Self::Softplus];
 
     /// φ(u) of one number.
     #[inline(always)]
@@ -93,6 +111,7 @@ impl Activation {
             }
             Self::Silu => u * logistic(u),
             Self::Gelu => u * normal_cdf(u),
+            Self::GeluTanh => u * logistic(gelu_tanh_argument(u)[0]),
             Self::Tanh => tanh(u),
             Self::Sigmoid => logistic(u),
             Self::Softplus => u.max(0.0) + exp(-u.abs()).ln_1p(),
@@ -123,6 +142,11 @@ impl Activation {
                 s * (1.0 + u * (1.0 - s))
             }
             Self::Gelu => normal_cdf(u) + u * INV_SQRT_2PI * exp(-0.5 * u * u),
+            Self::GeluTanh => {
+                let [w, w1, _] = gelu_tanh_argument(u);
+                let s = logistic(w);
+                s + u * s * (1.0 - s) * w1
+            }
             Self::Tanh => {
                 let y = tanh(u);
                 1.0 - y * y
@@ -145,6 +169,11 @@ impl Activation {
                 s * (1.0 - s) * (2.0 + u * (1.0 - 2.0 * s))
             }
             Self::Gelu => (2.0 - u * u) * INV_SQRT_2PI * exp(-0.5 * u * u),
+            Self::GeluTanh => {
+                let [w, w1, w2] = gelu_tanh_argument(u);
+                let s = logistic(w);
+                s * (1.0 - s) * (2.0 * w1 + u * ((1.0 - 2.0 * s) * w1 * w1 + w2))
+            }
             Self::Tanh => {
                 let y = tanh(u);
                 -2.0 * y * (1.0 - y * y)
@@ -173,6 +202,10 @@ impl Activation {
             Self::LeakyRelu => activation::leaky_relu(u, f64::from(LEAK)),
             Self::Silu => activation::silu(u),
             Self::Gelu => activation::gelu(u),
+            Self::GeluTanh => {
+                let square = u.clone() * u.clone();
+                u.clone() * activation::sigmoid(u * (square * (TWO_SQRT_2_OVER_PI * CUBIC) + TWO_SQRT_2_OVER_PI))
+            }
             Self::Tanh => u.tanh(),
             Self::Sigmoid => activation::sigmoid(u),
             Self::Softplus => activation::softplus(u, 1.0),
@@ -194,6 +227,12 @@ impl Activation {
                 let cdf = ((u.clone() * std::f32::consts::FRAC_1_SQRT_2).erf() + 1.0) * 0.5;
                 let density = (u.clone() * u.clone() * -0.5).exp() * INV_SQRT_2PI;
                 cdf + u * density
+            }
+            Self::GeluTanh => {
+                let square = u.clone() * u.clone();
+                let s = activation::sigmoid(u.clone() * (square.clone() * (TWO_SQRT_2_OVER_PI * CUBIC) + TWO_SQRT_2_OVER_PI));
+                let w1 = square * (3.0 * TWO_SQRT_2_OVER_PI * CUBIC) + TWO_SQRT_2_OVER_PI;
+                s.clone() + u * s.clone() * (s.neg() + 1.0) * w1
             }
             Self::Tanh => {
                 let y = u.tanh();
@@ -230,6 +269,10 @@ macro_rules! for_constant {
             }
             $crate::Activation::Gelu => {
                 const $phi: $crate::Activation = $crate::Activation::Gelu;
+                $body
+            }
+            $crate::Activation::GeluTanh => {
+                const $phi: $crate::Activation = $crate::Activation::GeluTanh;
                 $body
             }
             $crate::Activation::Tanh => {

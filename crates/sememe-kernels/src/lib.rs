@@ -7,6 +7,7 @@
 mod activation;
 mod adam;
 mod dispatch;
+pub mod forward;
 mod lanes;
 mod tangents;
 
