@@ -8,8 +8,12 @@ mod activation;
 mod adam;
 mod dispatch;
 mod lanes;
+mod select;
+mod sparse;
 mod tangents;
 
 pub use activation::Activation;
 pub use adam::{AdamMoments, AdamStep, adam_step};
+pub use select::{Choice, encode_top};
+pub use sparse::{Pattern, sparse_decode, sparse_encode};
 pub use tangents::{activate, scale_tangents};
