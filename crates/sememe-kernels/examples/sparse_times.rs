@@ -6,6 +6,9 @@ use std::time::Instant;
 use burn::tensor::{Device, Distribution, Tensor};
 use sememe_kernels::{Choice, encode_top, sparse_decode, sparse_encode};
 
+#[global_allocator]
+static MEMORY: sememe_kernels::Retaining = sememe_kernels::Retaining::new();
+
 const SIZES: (usize, usize, usize, usize) = (2048, 768, 8192, 32);
 
 fn timed<T>(name: &str, mut f: impl FnMut() -> T) {

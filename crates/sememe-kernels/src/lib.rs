@@ -8,12 +8,14 @@ mod activation;
 mod adam;
 mod dispatch;
 mod lanes;
+mod retain;
 mod select;
 mod sparse;
 mod tangents;
 
 pub use activation::Activation;
-pub use adam::{AdamMoments, AdamStep, adam_step};
+pub use adam::{AdamMoments, AdamStep, adam_step, squared_norm};
+pub use retain::Retaining;
 pub use select::{Choice, encode_top};
 pub use sparse::{Pattern, sparse_decode, sparse_encode};
 pub use tangents::{activate, scale_tangents};

@@ -108,8 +108,7 @@ impl SparseOps for Flex {
     fn minus_combination(sums: FlexTensor, weight: FlexTensor) -> FlexTensor {
         let (sums, weight) = (dense(sums), dense(weight));
         let factors: Vec<f32> = values_of(&sums).iter().map(|s| -s).collect();
-        let all: Vec<u32> = (0..factors.len() as u32).collect();
-        written(vec![width(&weight)], |out| loops::combine(&factors, &all, values_of(&weight), out))
+        written(vec![width(&weight)], |out| loops::combination(&factors, values_of(&weight), out))
     }
 }
 

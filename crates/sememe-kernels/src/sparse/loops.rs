@@ -101,6 +101,27 @@ pub(crate) fn outer(values: &[f32], rows: &[f32], pattern: &Pattern, out: &mut [
     });
 }
 
+/// Rows that one task of [`combination`] sums.
+const ROWS: usize = 512;
+
+/// `out = Σ_i factors_i · matrix[i]` over all rows: partial sums of blocks of rows, added in their order.
+pub(crate) fn combination(factors: &[f32], matrix: &[f32], out: &mut [f32]) {
+    let width = out.len();
+    let parts: Vec<Vec<f32>> = factors
+        .par_chunks(ROWS)
+        .zip(matrix.par_chunks(ROWS * width.max(1)))
+        .map(|(factors, matrix)| {
+            let all: Vec<u32> = (0..factors.len() as u32).collect();
+            let mut part = vec![0.0; width];
+            combine(factors, &all, matrix, &mut part);
+            part
+        })
+        .collect();
+    for part in parts {
+        out.iter_mut().zip(part).for_each(|(out, part)| *out += part);
+    }
+}
+
 /// `out[i] = Σ_e values_e` over the entries of latent i: `[n]`.
 pub(crate) fn sum(values: &[f32], pattern: &Pattern, out: &mut [f32]) {
     let by = pattern.by_latent();
