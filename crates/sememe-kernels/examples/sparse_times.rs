@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use burn::tensor::{Device, Distribution, Tensor};
-use sememe_kernels::{Choice, encode_top, sparse_decode, sparse_encode};
+use sememe_kernels::{Choice, Precision, encode_top, sparse_decode, sparse_encode};
 
 #[global_allocator]
 static MEMORY: sememe_kernels::Retaining = sememe_kernels::Retaining::new();
@@ -30,9 +30,11 @@ fn main() {
     let (x, weight, zero, bias) = (draw([rows, d]), draw([n, d]), Tensor::<1>::zeros([d], &plain), Tensor::<1>::zeros([n], &plain));
     println!("batch {rows}, d {d}, n {n}, k {k}, {} threads", std::thread::available_parallelism().map_or(1, usize::from));
     timed("encoder product alone", || x.clone().matmul(weight.clone().transpose()));
-    let top = |choice: Choice| encode_top(x.clone(), zero.clone(), weight.clone(), bias.clone(), &choice);
+    let with = |choice, precision| encode_top(x.clone(), zero.clone(), weight.clone(), bias.clone(), &choice, precision);
+    let top = |choice| with(choice, Precision::Single);
     timed("encoder product and k largest a row", || top(Choice::PerRow(k)));
     timed("encoder product and k·N largest of the batch", || top(Choice::WholeBatch(k)));
+    timed("the same from operands in bfloat16", || with(Choice::WholeBatch(k), Precision::Bf16));
     let (pattern, known) = top(Choice::PerRow(k));
     timed("decode", || sparse_decode(known.clone(), weight.clone(), &pattern));
     timed("encode at active latents", || sparse_encode(x.clone(), zero.clone(), weight.clone(), bias.clone(), &pattern, None));

@@ -16,6 +16,6 @@ mod tangents;
 pub use activation::Activation;
 pub use adam::{AdamMoments, AdamStep, adam_step, squared_norm};
 pub use retain::Retaining;
-pub use select::{Choice, encode_top};
+pub use select::{Choice, Precision, encode_top};
 pub use sparse::{Pattern, sparse_decode, sparse_encode};
 pub use tangents::{activate, scale_tangents};

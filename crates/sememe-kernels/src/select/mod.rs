@@ -14,6 +14,7 @@
 //! # Source
 //! TopK: Gao et al. 2024, arXiv 2406.04093, §2.3; BatchTopK: Bussmann et al. 2024, arXiv 2412.06410; JumpReLU: Rajamanoharan et al. 2024, arXiv 2407.14435.
 
+mod bf16;
 mod plain;
 mod product;
 mod scan;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 use burn_flex::Flex;
+use serde::{Deserialize, Serialize};
 
 use crate::Pattern;
 use crate::dispatch::{dense, is_fused, values_of};
@@ -38,6 +40,18 @@ pub enum Choice {
     Above(Tensor<1>),
 }
 
+/// How the encoder's product is formed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// In single precision.
+    #[default]
+    Single,
+    /// With operands rounded to bfloat16 and sums in single precision, where the processor has AVX512-BF16; in single
+    /// precision elsewhere.
+    Bf16,
+}
+
 /// The active latents of `x [N, d]` and their pre-activations `[entries]`, which are positive.
 ///
 /// `centre [d]`, `weight [n, d]`, `bias [n]`. The values carry no gradient:
@@ -45,7 +59,14 @@ pub enum Choice {
 ///
 /// # Panics
 /// When shapes do not match, or N·n reaches 2³².
-pub fn encode_top(x: Tensor<2>, centre: Tensor<1>, weight: Tensor<2>, bias: Tensor<1>, choice: &Choice) -> (Arc<Pattern>, Tensor<1>) {
+pub fn encode_top(
+    x: Tensor<2>,
+    centre: Tensor<1>,
+    weight: Tensor<2>,
+    bias: Tensor<1>,
+    choice: &Choice,
+    precision: Precision,
+) -> (Arc<Pattern>, Tensor<1>) {
     fn without_autodiff<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
         if tensor.device().is_autodiff() { tensor.inner() } else { tensor }
     }
@@ -64,7 +85,8 @@ pub fn encode_top(x: Tensor<2>, centre: Tensor<1>, weight: Tensor<2>, bias: Tens
         );
         if let (Ok(x), Ok(weight), Ok(bias)) = primitives {
             let (x, weight, bias) = (dense(x), dense(weight), dense(bias));
-            let product = product::Product { x: values_of(&x), weight: values_of(&weight), bias: values_of(&bias), width };
+            let bf16 = precision == Precision::Bf16 && bf16::is_available();
+            let product = product::Product { bf16, x: values_of(&x), weight: values_of(&weight), bias: values_of(&bias), width };
             let (starts, latents, values) = match choice {
                 Choice::PerRow(k) => stream::per_row(&product, *k),
                 Choice::WholeBatch(k) => stream::whole_batch(&product, *k),
@@ -96,13 +118,31 @@ mod tests {
             let centre = draw([1, width]).flatten::<1>(0, 1);
             let thresholds = draw([1, n]).flatten::<1>(0, 1).abs();
             for choice in [Choice::PerRow(k), Choice::WholeBatch(k), Choice::Above(thresholds)] {
-                let (pattern, values) = encode_top(x.clone(), centre.clone(), weight.clone(), bias.clone(), &choice);
+                let (pattern, values) = encode_top(x.clone(), centre.clone(), weight.clone(), bias.clone(), &choice, Precision::Single);
                 let (expected, by_sorting) =
                     plain::encode_top(x.clone() - centre.clone().unsqueeze_dim::<2>(0), weight.clone(), bias.clone(), &choice);
                 assert_eq!(pattern.starts(), expected.starts(), "{rows} rows, {n} latents, {choice:?}");
                 assert_eq!(pattern.latents(), expected.latents(), "{rows} rows, {n} latents, {choice:?}");
                 values.into_data().assert_approx_eq::<f32>(&by_sorting.into_data(), Tolerance::absolute(1e-4));
             }
+        }
+    }
+
+    /// Rounded operands find nearly the same entries.
+    #[test]
+    fn rounded_choice_is_nearly_the_same() {
+        let device = Device::flex();
+        let draw = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Normal(0.0, 1.0), &device);
+        let (x, weight) = (draw([130, 64]), draw([1500, 64]));
+        let (centre, bias) = (Tensor::zeros([64], &device), Tensor::zeros([1500], &device));
+        for choice in [Choice::PerRow(20), Choice::WholeBatch(20)] {
+            let entries = |precision| {
+                let (pattern, _) = encode_top(x.clone(), centre.clone(), weight.clone(), bias.clone(), &choice, precision);
+                pattern.row_of_entries().into_iter().zip(pattern.latents().to_vec()).collect::<std::collections::BTreeSet<_>>()
+            };
+            let (exact, rounded) = (entries(Precision::Single), entries(Precision::Bf16));
+            assert_eq!((exact.len(), rounded.len()), (2600, 2600));
+            assert!(exact.intersection(&rounded).count() > 2500, "{choice:?}");
         }
     }
 
@@ -113,7 +153,7 @@ mod tests {
         let weight = Tensor::<2>::from_floats([[1.0], [1.0], [-1.0], [1.0], [0.0]], &device);
         let encode = |x: f32, choice| {
             let x = Tensor::<2>::from_floats([[x]], &device);
-            encode_top(x, Tensor::zeros([1], &device), weight.clone(), Tensor::zeros([5], &device), &choice).0.latents().to_vec()
+            encode_top(x, Tensor::zeros([1], &device), weight.clone(), Tensor::zeros([5], &device), &choice, Precision::Single).0.latents().to_vec()
         };
         assert_eq!(encode(2.0, Choice::PerRow(2)), [0, 1]);
         assert_eq!(encode(2.0, Choice::WholeBatch(2)), [0, 1]);
@@ -126,7 +166,7 @@ mod tests {
         let device = Device::flex();
         let x = Tensor::<2>::from_floats([[f32::NAN, 1.0]], &device);
         let weight = Tensor::<2>::from_floats([[1.0, 0.0], [0.0, 1.0]], &device);
-        let (_, values) = encode_top(x, Tensor::zeros([2], &device), weight, Tensor::zeros([2], &device), &Choice::PerRow(1));
+        let (_, values) = encode_top(x, Tensor::zeros([2], &device), weight, Tensor::zeros([2], &device), &Choice::PerRow(1), Precision::Single);
         assert!(values.into_scalar::<f32>().is_nan());
     }
 }

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use burn::tensor::{Int, Tensor, TensorData};
-use sememe_kernels::{Choice, Pattern, encode_top, sparse_decode, sparse_encode};
+use sememe_kernels::{Choice, Pattern, Precision, encode_top, sparse_decode, sparse_encode};
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, Dictionary, DictionaryError, check_number};
@@ -67,6 +67,7 @@ impl AuxK {
             weight.clone().detach().select(0, at.clone()),
             bias.clone().detach().select(0, at),
             &Choice::PerRow(wanted.min(dead.len())),
+            Precision::Single,
         );
         let latents = among.latents().iter().map(|&index| dead[index as usize]).collect();
         let pattern = Arc::new(Pattern::new(among.starts().to_vec(), latents, n));

@@ -48,8 +48,12 @@ fn times<const D: usize>(parameter: &mut Param<Tensor<D>>, factor: f64) {
 
 impl Dictionary {
     /// The dictionary for unscaled activations, of this one that was trained on `input_scale · x → output_scale · y`.
+    ///
+    /// # Panics
+    /// When the scales differ although `b_dec` is subtracted from the input, which is then the output too.
     #[must_use]
     pub fn fold_scale(mut self, input_scale: f64, output_scale: f64) -> Self {
+        assert!(input_scale == output_scale || !self.kind.member().form().centred, "an autoencoder has one scale");
         let inverse = 1.0 / input_scale;
         times(&mut self.b_enc, inverse);
         times(&mut self.b_dec, 1.0 / output_scale);

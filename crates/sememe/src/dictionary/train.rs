@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use burn::module::Param;
+use sememe_kernels::Precision;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -36,6 +37,8 @@ pub struct DictionaryPlan {
     pub adam: AdamConfig,
     /// Where `b_dec` begins.
     pub centre: Centre,
+    /// How the product that chooses active latents is formed.
+    pub precision: Precision,
 }
 
 impl Default for DictionaryPlan {
@@ -48,6 +51,7 @@ impl Default for DictionaryPlan {
             decay_fraction: 0.2,
             adam: AdamConfig { clip_norm: 1.0, ..AdamConfig::default() },
             centre: Centre::default(),
+            precision: Precision::default(),
         }
     }
 }
@@ -136,6 +140,7 @@ pub fn train(
     observer: &mut dyn Observer<Dictionary>,
 ) -> Result<Fit<Dictionary>, DictionaryTrainError> {
     let rate = plan.rate(fit.model.n());
+    fit.model.precision = plan.precision;
     while fit.step < plan.steps {
         let step = fit.step;
         let batch = tracked(batches.next(step)?, &fit.model);
@@ -182,6 +187,7 @@ pub fn train(
             break;
         }
     }
+    fit.model.precision = Precision::Single;
     Ok(fit)
 }
 

@@ -8,9 +8,9 @@
 //! Gao et al. 2024, arXiv 2406.04093, appendix A.1 (encoder from decoder, unit rows).
 
 use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData, activation};
 use rand_distr::{Distribution, StandardNormal};
-use sememe_kernels::{Choice, encode_top, sparse_encode};
+use sememe_kernels::{Choice, Precision, encode_top, sparse_encode};
 use sememe_truth::random::stream;
 
 use super::{Codes, DictionaryError, DictionaryKind, Memory};
@@ -76,6 +76,9 @@ pub struct Dictionary {
     /// The member.
     #[module(skip)]
     pub kind: DictionaryKind,
+    /// How the product that chooses active latents is formed.
+    #[module(skip)]
+    pub precision: Precision,
     /// What training remembers.
     #[module(skip)]
     pub memory: Memory,
@@ -177,6 +180,7 @@ impl Dictionary {
             r_mag: vector("r_mag", raw.r_mag, form.gate)?,
             b_mag: vector("b_mag", raw.b_mag, form.gate)?,
             w_skip: skip.map(|values| parameter(values, [widths.output, widths.input], device)),
+            precision: Precision::Single,
             memory: Memory::new(n),
             kind,
         })
@@ -224,6 +228,7 @@ impl Dictionary {
             r_mag: form.gate.then(|| zeros(n)),
             b_mag: form.gate.then(|| zeros(n)),
             w_skip: form.skip.then(|| parameter(vec![0.0; widths.output * widths.input], [widths.output, widths.input], device)),
+            precision: Precision::Single,
             memory: Memory::new(n),
             kind,
         })
@@ -261,9 +266,18 @@ impl Dictionary {
     /// The codes that `choice` makes active, with gradients to all weights.
     pub fn choose(&self, x: Tensor<2>, choice: &Choice) -> Codes {
         let (centre, weight, bias) = (self.centre(), self.w_enc.val(), self.b_enc.val());
-        let (pattern, known) = encode_top(x.clone(), centre.clone(), weight.clone(), bias.clone(), choice);
-        let values = sparse_encode(x, centre, weight, bias, &pattern, Some(known));
-        Codes::Sparse { values, pattern }
+        let (pattern, known) = encode_top(x.clone(), centre.clone(), weight.clone(), bias.clone(), choice, self.precision);
+        match self.precision {
+            Precision::Single => {
+                let values = sparse_encode(x, centre, weight, bias, &pattern, Some(known));
+                Codes::Sparse { values, pattern }
+            }
+            // The rounded product chooses; values and gradients are exact. One that is not positive after all is 0.
+            Precision::Bf16 => {
+                let values = activation::relu(sparse_encode(x, centre, weight, bias, &pattern, None));
+                Codes::Sparse { values, pattern }
+            }
+        }
     }
 
     /// The codes of `x [N, d_in]` as they are after training.

@@ -83,7 +83,7 @@ mod tests {
         let rival = Tensor::<2>::from_floats([[1.0, 0.0], [0.0, -1.0]], &device);
         let found = similarity(a, rival);
         assert!((found.mmcs - (1.0 + half) / 2.0).abs() < 1e-6);
-        assert!((found.hungarian_cosine - (1.0 - half) / 2.0).abs() < 1e-6);
+        assert!((found.hungarian_cosine - (0.0 + half) / 2.0).abs() < 1e-6);
         assert!((collinearity(b) - (1.0 + 0.0 + 1.0) / 3.0).abs() < 1e-6);
     }
 }
