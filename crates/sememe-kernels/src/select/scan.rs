@@ -8,6 +8,8 @@ use crate::lanes::wide;
 
 /// Entries that are tested together.
 const GROUP: usize = 16;
+/// Keys that are gathered before they are appended.
+const BUFFER: usize = 64;
 
 /// The key of `value` at `index`; NaN of either sign is above infinity.
 #[inline(always)]
@@ -31,7 +33,8 @@ wide! {
         // Written such that NaN passes.
         #[allow(clippy::neg_cmp_op_on_partial_ord)]
         let passes = |value: f32| !(value <= threshold);
-        let mut found = [0_u64; GROUP];
+        // A buffer of its own, so that the vector is not grown entry by entry; an entry that does not pass is overwritten.
+        let (mut found, mut count) = ([0_u64; BUFFER + GROUP], 0);
         for ((group, products), bias) in (0_u32..).zip(products.chunks(GROUP)).zip(bias.chunks(GROUP)) {
             let mut any = false;
             if let (Ok(products), Ok(bias)) = (<&[f32; GROUP]>::try_from(products), <&[f32; GROUP]>::try_from(bias)) {
@@ -42,15 +45,18 @@ wide! {
                 any = true;
             }
             if any {
-                let mut count = 0;
                 for (i, (product, bias)) in products.iter().zip(bias).enumerate() {
                     let value = product + bias;
                     found[count] = key(value, first + group * GROUP as u32 + i as u32);
                     count += usize::from(passes(value));
                 }
-                keys.extend_from_slice(&found[..count]);
+                if count >= BUFFER {
+                    keys.extend_from_slice(&found[..count]);
+                    count = 0;
+                }
             }
         }
+        keys.extend_from_slice(&found[..count]);
     }
 }
 

@@ -53,10 +53,15 @@ fn written(shape: Vec<usize>, fill: impl FnOnce(&mut [f32])) -> FlexTensor {
     out
 }
 
+fn from_values(values: Vec<f32>, shape: Vec<usize>) -> FlexTensor {
+    FlexTensor::from_data(burn::tensor::TensorData::new(values, shape))
+}
+
 impl SparseOps for Flex {
     fn sparse_decode(values: FlexTensor, dictionary: FlexTensor, pattern: Arc<Pattern>) -> FlexTensor {
         let (values, dictionary) = (dense(values), dense(dictionary));
-        written(vec![pattern.rows(), width(&dictionary)], |out| loops::decode(values_of(&values), values_of(&dictionary), &pattern, out))
+        let (rows, width) = (pattern.rows(), width(&dictionary));
+        from_values(loops::decode(values_of(&values), values_of(&dictionary), width, &pattern), vec![rows, width])
     }
 
     fn sparse_encode(
@@ -84,7 +89,8 @@ impl SparseOps for Flex {
 
     fn sparse_outer(values: FlexTensor, rows: FlexTensor, pattern: Arc<Pattern>) -> FlexTensor {
         let (values, rows) = (dense(values), dense(rows));
-        written(vec![pattern.n(), width(&rows)], |out| loops::outer(values_of(&values), values_of(&rows), &pattern, out))
+        let width = width(&rows);
+        from_values(loops::outer(values_of(&values), values_of(&rows), width, &pattern), vec![pattern.n(), width])
     }
 
     fn centred(x: FlexTensor, centre: FlexTensor) -> FlexTensor {

@@ -5,16 +5,17 @@
 //! pattern, so each row is written by one task and no sum depends on the
 //! number of threads.
 
+use std::mem::MaybeUninit;
+
 use rayon::prelude::*;
 
 use super::Pattern;
 use crate::lanes::wide;
 
 wide! {
-    /// `out = Σ_e factors_e · matrix[at_e]`, rows of the length of `out`.
+    /// `out += Σ_e factors_e · matrix[at_e]`, rows of the length of `out`.
     fn combine(factors: &[f32], at: &[u32], matrix: &[f32], out: &mut [f32]) {
         let width = out.len();
-        out.fill(0.0);
         let row = |e: usize| &matrix[at[e] as usize * width..][..width];
         let mut e = 0;
         while e + 4 <= at.len() {
@@ -67,15 +68,27 @@ wide! {
     }
 }
 
-/// `out[t] = Σ_e values_e · dictionary[latent_e]` over the entries of row t: `[rows, d]`.
-pub(crate) fn decode(values: &[f32], dictionary: &[f32], pattern: &Pattern, out: &mut [f32]) {
-    let width = out.len() / pattern.rows().max(1);
-    if width == 0 {
-        return;
+/// `[rows · width]` numbers, row t being written in full by `fill(t, row)`, in parallel.
+///
+/// Rows are cleared one by one, while they are in the cache; clearing the whole beforehand would cost a pass over memory.
+#[allow(unsafe_code)]
+fn rows_by(rows: usize, width: usize, least: usize, fill: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
+    let mut out: Vec<f32> = Vec::with_capacity(rows * width);
+    if width > 0 {
+        out.spare_capacity_mut()[..rows * width].par_chunks_mut(width).with_min_len(least).enumerate().for_each(|(row, out)| {
+            out.fill(MaybeUninit::new(0.0));
+            // SAFETY: every element was just written.
+            fill(row, unsafe { out.assume_init_mut() });
+        });
+        // SAFETY: the chunks cover all `rows · width` elements, and each was written.
+        unsafe { out.set_len(rows * width) };
     }
-    out.par_chunks_mut(width).with_min_len(8).enumerate().for_each(|(row, out)| {
-        combine(&values[pattern.range(row)], pattern.row(row), dictionary, out);
-    });
+    out
+}
+
+/// `out[t] = Σ_e values_e · dictionary[latent_e]` over the entries of row t: `[rows, d]`.
+pub(crate) fn decode(values: &[f32], dictionary: &[f32], width: usize, pattern: &Pattern) -> Vec<f32> {
+    rows_by(pattern.rows(), width, 8, |row, out| combine(&values[pattern.range(row)], pattern.row(row), dictionary, out))
 }
 
 /// `out_e = rows[t] · dictionary[latent_e]` for the entries of every row t: `[entries]`.
@@ -87,18 +100,15 @@ pub(crate) fn dot(rows: &[f32], dictionary: &[f32], pattern: &Pattern, out: &mut
 }
 
 /// `out[i] = Σ_e values_e · rows[t_e]` over the entries of latent i: `[n, d]`.
-pub(crate) fn outer(values: &[f32], rows: &[f32], pattern: &Pattern, out: &mut [f32]) {
-    let width = out.len() / pattern.n().max(1);
-    if width == 0 {
-        return;
-    }
+pub(crate) fn outer(values: &[f32], rows: &[f32], width: usize, pattern: &Pattern) -> Vec<f32> {
     let by = pattern.by_latent();
-    out.par_chunks_mut(width).with_min_len(32).enumerate().for_each_init(Vec::new, |factors, (latent, out)| {
+    rows_by(pattern.n(), width, 32, |latent, out| {
         let range = by.starts[latent] as usize..by.starts[latent + 1] as usize;
-        factors.clear();
-        factors.extend(by.entries[range.clone()].iter().map(|&entry| values[entry as usize]));
-        combine(factors, &by.rows[range], rows, out);
-    });
+        if !range.is_empty() {
+            let factors: Vec<f32> = by.entries[range.clone()].iter().map(|&entry| values[entry as usize]).collect();
+            combine(&factors, &by.rows[range], rows, out);
+        }
+    })
 }
 
 /// Rows that one task of [`combination`] sums.
