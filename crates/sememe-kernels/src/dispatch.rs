@@ -40,10 +40,15 @@ pub(crate) fn is_fused<const D: usize>(tensor: &Tensor<D>) -> bool {
 }
 
 /// A view of the tensor whose storage is exactly its elements, in order.
-fn dense(tensor: FlexTensor) -> FlexTensor {
+pub(crate) fn dense(tensor: FlexTensor) -> FlexTensor {
     let whole =
         tensor.is_contiguous() && tensor.layout().start_offset() == 0 && tensor.storage::<f32>().len() == tensor.layout().num_elements();
     if whole { tensor } else { FlexTensor::from_data(tensor.to_contiguous().into_data()) }
+}
+
+/// The elements of a tensor that [`dense`] gave.
+pub(crate) fn values_of(tensor: &FlexTensor) -> &[f32] {
+    tensor.storage()
 }
 
 fn like(values: Vec<f32>, model: &FlexTensor) -> FlexTensor {
@@ -135,6 +140,6 @@ impl<B: KernelOps, C: CheckpointStrategy> KernelOps for Autodiff<B, C> {
 }
 
 /// Wraps a value of the inner backend that takes no part in differentiation.
-fn untracked<B: Backend, C: CheckpointStrategy>(inner: FloatTensor<B>) -> FloatTensor<Autodiff<B, C>> {
+pub(crate) fn untracked<B: Backend, C: CheckpointStrategy>(inner: FloatTensor<B>) -> FloatTensor<Autodiff<B, C>> {
     <Autodiff<B, C> as burn::backend::AutodiffBackend>::from_inner(inner)
 }

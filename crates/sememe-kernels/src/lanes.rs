@@ -3,8 +3,6 @@
 //! The bodies are plain loops that the compiler vectorises to whatever width
 //! the instruction set has; nothing needs to be said at build time.
 
-#![allow(unsafe_code)]
-
 use crate::Activation;
 use crate::activation::{exp, for_constant, tanh};
 
@@ -12,6 +10,7 @@ use crate::activation::{exp, for_constant, tanh};
 macro_rules! wide {
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $Type:ty),*) $body:block) => {
         $(#[$meta])*
+        #[allow(unsafe_code)]
         pub(crate) fn $name($($arg: $Type),*) {
             #[inline(always)]
             fn portable($($arg: $Type),*) $body
@@ -31,6 +30,8 @@ macro_rules! wide {
         }
     };
 }
+
+pub(crate) use wide;
 
 wide! {
     /// `y = φ(u)`.

@@ -9,8 +9,14 @@ mod adam;
 mod dispatch;
 pub mod forward;
 mod lanes;
+mod retain;
+mod select;
+mod sparse;
 mod tangents;
 
 pub use activation::Activation;
-pub use adam::{AdamMoments, AdamStep, adam_step};
+pub use adam::{AdamMoments, AdamStep, adam_step, squared_norm};
+pub use retain::Retaining;
+pub use select::{Choice, Precision, encode_top};
+pub use sparse::{Pattern, sparse_decode, sparse_encode};
 pub use tangents::{activate, scale_tangents};

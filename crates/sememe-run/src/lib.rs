@@ -5,6 +5,7 @@
 //! - [`data`]: the data of a run, made or read.
 //! - [`run`]: from config to evaluated model.
 //! - [`folder`]: what a run leaves on disk, written so that nothing is ever half there.
+//! - [`interop`]: dictionaries in the formats of other tools.
 //! - [`report`]: the self-contained page.
 //!
 //! ```
@@ -27,6 +28,7 @@ pub mod data;
 pub mod error;
 pub mod evaluate;
 pub mod folder;
+pub mod interop;
 pub mod observe;
 pub mod report;
 pub mod run;

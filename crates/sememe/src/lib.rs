@@ -1,5 +1,6 @@
 //! Nonlinear dictionary learning: generators whose hidden factors can be identified, and the penalties that identify them.
 //!
+//! - [`dictionary`]: sparse codes of activations with a linear decoder.
 //! - [`jacobian`]: layers that push tangents forward beside their values.
 //! - [`penalty`]: numbers that make the Jacobian sparse, one file each.
 //! - [`schedule`]: how weights and learning rates change, and the guard.
@@ -31,6 +32,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod dictionary;
 pub mod generative;
 pub mod jacobian;
 pub mod penalty;

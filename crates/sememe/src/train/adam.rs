@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::Tensor;
-use sememe_kernels::{AdamMoments, AdamStep, adam_step};
+use sememe_kernels::{AdamMoments, AdamStep, adam_step, squared_norm};
 use serde::{Deserialize, Serialize};
 
-use super::gradients::NamedTensors;
+use super::gradients::{NamedTensors, parameters};
 
 /// Settings of Adam.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,28 +58,52 @@ pub struct Adam {
     pub taken: usize,
     /// `(m, v)` by parameter name, flattened.
     moments: BTreeMap<String, AdamMoments<1>>,
+    /// Names of the matrices whose rows have norm 1.
+    unit_rows: Vec<String>,
 }
 
 impl Adam {
     /// Before the first step.
     pub fn new(config: AdamConfig) -> Self {
-        Self { config, taken: 0, moments: BTreeMap::new() }
+        Self { config, taken: 0, moments: BTreeMap::new(), unit_rows: Vec::new() }
+    }
+
+    /// Keeps the rows of the parameters called `names` (matrices) at norm 1; see [`AdamStep::unit_rows`].
+    #[must_use]
+    pub fn with_unit_rows(mut self, names: &[&str]) -> Self {
+        self.unit_rows = names.iter().map(|name| (*name).to_string()).collect();
+        self
     }
 
     /// One step of the module against `gradients`; parameters without a gradient stay.
-    pub fn step<M: Module>(&mut self, module: M, mut gradients: NamedTensors, learning_rate: f64) -> M {
+    pub fn step<M: Module>(&mut self, module: M, gradients: NamedTensors, learning_rate: f64) -> M {
         self.taken += 1;
-        if self.config.clip_norm > 0.0 {
-            let squares = gradients.values().map(|(g, _)| f64::from((g.clone() * g.clone()).sum().into_scalar::<f32>()));
-            let norm = squares.sum::<f64>().sqrt();
-            if norm > self.config.clip_norm {
-                let scale = self.config.clip_norm / norm;
-                gradients = gradients.into_iter().map(|(name, (g, shape))| (name, (g * scale, shape))).collect();
-            }
-        }
-        let step =
-            AdamStep { learning_rate, beta1: self.config.beta1, beta2: self.config.beta2, epsilon: self.config.epsilon, step: self.taken };
-        module.map(&mut Apply { path: Vec::new(), gradients, moments: &mut self.moments, step })
+        let gradient_scale = if self.config.clip_norm > 0.0 {
+            let norm = self.global_norm(&module, &gradients);
+            if norm > self.config.clip_norm { self.config.clip_norm / norm } else { 1.0 }
+        } else {
+            1.0
+        };
+        let step = AdamStep {
+            learning_rate,
+            beta1: self.config.beta1,
+            beta2: self.config.beta2,
+            epsilon: self.config.epsilon,
+            step: self.taken,
+            gradient_scale,
+            unit_rows: None,
+        };
+        module.map(&mut Apply { path: Vec::new(), gradients, moments: &mut self.moments, unit_rows: &self.unit_rows, step })
+    }
+
+    /// The norm of all gradients together, without their part along unit rows.
+    fn global_norm<M: Module>(&self, module: &M, gradients: &NamedTensors) -> f64 {
+        let values = if self.unit_rows.is_empty() { NamedTensors::new() } else { parameters(module) };
+        let squares = gradients.iter().map(|(name, (gradient, shape))| match values.get(name) {
+            Some((value, _)) if self.unit_rows.contains(name) => squared_norm(gradient, value, Some(shape[1])),
+            _ => squared_norm(gradient, gradient, None),
+        });
+        squares.sum::<f64>().sqrt()
     }
 
     /// The moments as named tensors (`m/…`, `v/…`), for a checkpoint.
@@ -107,7 +131,7 @@ impl Adam {
         }
         match state.keys().next() {
             Some(name) => Err(format!("tensor `{name}` is no moment of a parameter")),
-            None => Ok(Self { config, taken, moments }),
+            None => Ok(Self { config, taken, moments, unit_rows: Vec::new() }),
         }
     }
 }
@@ -116,6 +140,7 @@ struct Apply<'a> {
     path: Vec<String>,
     gradients: NamedTensors,
     moments: &'a mut BTreeMap<String, AdamMoments<1>>,
+    unit_rows: &'a [String],
     step: AdamStep,
 }
 
@@ -136,7 +161,8 @@ impl ModuleMapper for Apply<'_> {
         let value = tensor.inner();
         let value = value.reshape([shape.num_elements()]);
         let moments = self.moments.remove(&name).unwrap_or_else(|| AdamMoments::zeros_like(&value));
-        let (value, moments) = adam_step(value, gradient, moments, self.step);
+        let unit_rows = self.unit_rows.contains(&name).then(|| shape[D - 1]);
+        let (value, moments) = adam_step(value, gradient, moments, AdamStep { unit_rows, ..self.step });
         self.moments.insert(name, moments);
         let tensor = Tensor::from_inner(value.reshape(shape)).require_grad();
         Param::from_mapped_value(id, tensor, mapper)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::seq::SliceRandom;
 use sememe_truth::random::stream;
@@ -115,12 +116,7 @@ pub struct Fit<M> {
     seed: u64,
 }
 
-impl<M: Objective> Fit<M> {
-    /// An untrained model.
-    pub fn new(model: M, plan: &Plan, terms: &[Term], seed: u64) -> Self {
-        Self { model, adam: Adam::new(plan.adam.clone()), step: 0, guards: vec![GuardState::default(); terms.len()], seed }
-    }
-
+impl<M: Module> Fit<M> {
     /// A model that was saved after `step` steps.
     pub fn resume(model: M, adam: Adam, step: usize, guards: Vec<GuardState>, seed: u64) -> Self {
         Self { model, adam, step, guards, seed }
@@ -129,6 +125,21 @@ impl<M: Objective> Fit<M> {
     /// The seed of every random stream of the run.
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// The state after one step of the optimiser against `gradients`.
+    #[must_use]
+    pub fn advance(self, gradients: NamedTensors, learning_rate: f64) -> Self {
+        let Self { model, mut adam, step, guards, seed } = self;
+        let model = adam.step(model, gradients, learning_rate);
+        Self { model, adam, step: step + 1, guards, seed }
+    }
+}
+
+impl<M: Objective> Fit<M> {
+    /// An untrained model.
+    pub fn new(model: M, plan: &Plan, terms: &[Term], seed: u64) -> Self {
+        Self { model, adam: Adam::new(plan.adam.clone()), step: 0, guards: vec![GuardState::default(); terms.len()], seed }
     }
 
     /// Trains on `data [samples, dx]` until the plan's steps are done or the observer stops it.
@@ -155,9 +166,7 @@ impl<M: Objective> Fit<M> {
                 self.differentiate(x, terms, &at, share, &mut gradients, &mut losses)?;
             }
             let learning_rate = plan.learning_rate.at(step, plan.steps);
-            let Self { model, mut adam, guards, seed, .. } = self;
-            let model = adam.step(model, gradients, learning_rate);
-            self = Self { model, adam, step: step + 1, guards, seed };
+            self = self.advance(gradients, learning_rate);
             let mut flow = Flow::Continue;
             if let Some(&reconstruction) = losses.get("reconstruction") {
                 for (index, term) in terms.iter().enumerate() {

@@ -74,7 +74,7 @@ pub fn parameters<M: Module>(module: &M) -> NamedTensors {
 }
 
 /// The gradients that reached parameters of the module.
-pub(super) fn gradients_of<M: Module>(module: &M, gradients: &Gradients) -> NamedTensors {
+pub fn gradients_of<M: Module>(module: &M, gradients: &Gradients) -> NamedTensors {
     let mut collect = Collect { path: Path::default(), found: BTreeMap::new(), pick: OfGradients(gradients) };
     module.visit(&mut collect);
     collect.found

@@ -13,7 +13,7 @@ mod term;
 
 pub use adam::{Adam, AdamConfig};
 pub use fit::{Event, Fit, Flow, Observer, Plan, TrainError};
-pub use gradients::{NamedTensors, parameters, replace_parameters};
+pub use gradients::{NamedTensors, gradients_of, parameters, replace_parameters};
 pub use objective::{Draft, Loss, Objective, StepContext};
 pub use realign::{LatentBasis, Realign, RealignError};
 pub use starts::{OBJECTIVE, Starts, StartsError};

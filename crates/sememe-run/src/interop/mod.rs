@@ -1,0 +1,190 @@
+//! Dictionaries in the formats of other tools: read into ours with the same reconstruction, and written back.
+//!
+//! Differences of convention are removed exactly on reading: biases that are
+//! or are not taken off before the encoder, activations scaled by decoder
+//! norms, matrices that lie the other way. What cannot be represented is an
+//! error that says so; nothing is approximated.
+//!
+//! To add a format: its own file with `read` and `write`, and one line in [`Format`].
+
+mod arrays;
+mod dictionary_learning;
+mod gemma_scope;
+mod pickle;
+mod saelens;
+mod sparsify;
+mod torch_file;
+
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use sememe::dictionary::{Dictionary, DictionaryError};
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+pub use arrays::{Array, Arrays};
+
+/// Why a dictionary could not be read or written: always with the file.
+#[derive(Debug, Error)]
+pub enum InteropError {
+    /// It cannot be opened or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Its content is not what the format says.
+    #[error("{path}: {message}")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What, where and what to do.
+        message: String,
+    },
+    /// It asks for something that our dictionaries do not do, or the other way round.
+    #[error("{path}: `{key}` is {got}; {expected}")]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// The key of the config.
+        key: &'static str,
+        /// Its value.
+        got: String,
+        /// What is possible.
+        expected: String,
+    },
+    /// Weights that do not fit together.
+    #[error("{path}: {source}")]
+    Dictionary {
+        /// The file.
+        path: PathBuf,
+        /// What.
+        source: DictionaryError,
+    },
+}
+
+/// A format of another tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A folder with `cfg.json` and `sae_weights.safetensors`.
+    SaeLens,
+    /// A folder with `ae.pt` and `config.json`.
+    DictionaryLearning,
+    /// A folder with `cfg.json` and `sae.safetensors`.
+    Sparsify,
+    /// `params.npz`, or the folder that holds it.
+    GemmaScope,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 4] = [Self::SaeLens, Self::DictionaryLearning, Self::Sparsify, Self::GemmaScope];
+
+    /// The name by which commands know it.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Self::SaeLens => "saelens",
+            Self::DictionaryLearning => "dictionary-learning",
+            Self::Sparsify => "sparsify",
+            Self::GemmaScope => "gemma-scope",
+        }
+    }
+
+    /// The format of what lies at `path`, by the files that are there.
+    pub fn of(path: &Path) -> Option<Self> {
+        let has = |name: &str| path.join(name).is_file();
+        if path.extension().is_some_and(|extension| extension == "npz") || has("params.npz") {
+            Some(Self::GemmaScope)
+        } else if has("sae_weights.safetensors") {
+            Some(Self::SaeLens)
+        } else if has("sae.safetensors") {
+            Some(Self::Sparsify)
+        } else if has("ae.pt") {
+            Some(Self::DictionaryLearning)
+        } else {
+            None
+        }
+    }
+}
+
+/// A dictionary that was read.
+#[derive(Debug)]
+pub struct Imported {
+    /// With the reconstruction of the original.
+    pub dictionary: Dictionary,
+    /// Its format.
+    pub format: Format,
+    /// What the file says beside the weights (model, hook, …).
+    pub metadata: Map<String, Value>,
+}
+
+/// Reads the dictionary at `path`, in `format` or in the one that the files there show.
+///
+/// # Errors
+/// What is missing, damaged or cannot be represented, with the file.
+pub fn import(path: &Path, format: Option<Format>, device: &Device) -> Result<Imported, InteropError> {
+    let Some(format) = format.or_else(|| Format::of(path)) else {
+        let known = "sae_weights.safetensors (saelens), sae.safetensors (sparsify), ae.pt (dictionary-learning), params.npz (gemma-scope)";
+        return Err(InteropError::Content { path: path.into(), message: format!("holds no dictionary of a known format; known are {known}") });
+    };
+    let (dictionary, metadata) = match format {
+        Format::SaeLens => saelens::read(path, device),
+        Format::DictionaryLearning => dictionary_learning::read(path, device),
+        Format::Sparsify => sparsify::read(path, device),
+        Format::GemmaScope => gemma_scope::read(path, device),
+    }?;
+    Ok(Imported { dictionary, format, metadata })
+}
+
+/// Writes the dictionary to the folder `path` in `format`, with `metadata` where the format has a place for it.
+///
+/// # Errors
+/// What the format cannot say, or what cannot be written.
+pub fn export(dictionary: &Dictionary, format: Format, path: &Path, metadata: &Map<String, Value>) -> Result<(), InteropError> {
+    std::fs::create_dir_all(path).map_err(|source| InteropError::Io { path: path.into(), source })?;
+    let dictionary = dictionary.as_jumprelu();
+    match format {
+        Format::SaeLens => saelens::write(&dictionary, path, metadata),
+        Format::DictionaryLearning => dictionary_learning::write(&dictionary, path, metadata),
+        Format::Sparsify => sparsify::write(&dictionary, path, metadata),
+        Format::GemmaScope => gemma_scope::write(&dictionary, path),
+    }
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, InteropError> {
+    std::fs::read(path).map_err(|source| InteropError::Io { path: path.into(), source })
+}
+
+fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), InteropError> {
+    crate::atomic::write(path, bytes).map_err(|source| InteropError::Io { path: path.into(), source })
+}
+
+/// The JSON object in `path`.
+fn read_json(path: &Path) -> Result<Map<String, Value>, InteropError> {
+    let content = |message: String| InteropError::Content { path: path.into(), message };
+    match serde_json::from_slice(&read_bytes(path)?) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(content("is no JSON object".into())),
+        Err(error) => Err(content(format!("is not JSON, or damaged ({error})"))),
+    }
+}
+
+fn write_json(path: &Path, value: &Value) -> Result<(), InteropError> {
+    let bytes = serde_json::to_vec_pretty(value).map_err(|error| InteropError::Content { path: path.into(), message: error.to_string() })?;
+    write_bytes(path, &bytes)
+}
+
+/// A config that a format has no place for.
+fn cannot_write(dictionary: &Dictionary, path: &Path, format: Format, possible: &str) -> InteropError {
+    InteropError::Unsupported {
+        path: path.into(),
+        key: "name",
+        got: format!("`{}`", dictionary.kind.tag()),
+        expected: format!("{} can hold {possible}", format.tag()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Crosscoder: one set of latents for the activations of several layers, which stand side by side.
+//!
+//! With L layers of width d the input is `x [N, L·d]`, the decoder `W_dec [n, L·d]`, and the norm
+//! that weighs a latent in a penalty is `Σ_l ‖W_dec,i^l‖`: a latent that lives
+//! in one layer alone is cheaper than one that is spread over all.
+//! Nothing is subtracted before the encoder. Decoder rows have norm 1 over all
+//! layers together where the base keeps unit rows.
+//!
+//! # Source
+//! Lindsey et al. 2024, *Sparse crosscoders for cross-layer features and model diffing*.
+
+use burn::tensor::Tensor;
+use sememe_truth::catalogue::Member;
+use serde::{Deserialize, Serialize};
+
+use super::transcoder::check_base;
+use super::{Batch, Codes, Dictionary, DictionaryConfig, DictionaryError, DictionaryKind, Draft, Form, Relu, Widths};
+use crate::train::StepContext;
+
+/// Config of a crosscoder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Crosscoder {
+    /// The dictionary that it is.
+    pub base: Box<DictionaryKind>,
+    /// L.
+    pub layers: usize,
+}
+
+impl Default for Crosscoder {
+    fn default() -> Self {
+        Self { base: Box::new(DictionaryKind::Relu(Relu::default())), layers: 2 }
+    }
+}
+
+impl Member for Crosscoder {
+    const ABOUT: &'static str = "one set of latents for the activations of several layers";
+    const SOURCE: &'static str = "Lindsey et al. 2024";
+}
+
+impl DictionaryConfig for Crosscoder {
+    fn n(&self) -> usize {
+        self.base.member().n()
+    }
+
+    fn check(&self, widths: Widths) -> Result<(), DictionaryError> {
+        check_base("crosscoder", &self.base)?;
+        if self.layers == 0 || widths.output % self.layers != 0 || widths.input % self.layers != 0 {
+            return Err(DictionaryError {
+                dictionary: "crosscoder",
+                key: "layers",
+                got: self.layers.to_string(),
+                expected: format!("give a number that divides the width {} of all layers together", widths.output),
+            });
+        }
+        self.base.member().check(widths)
+    }
+
+    fn form(&self) -> Form {
+        Form { centred: false, layers: self.layers, ..self.base.member().form() }
+    }
+
+    fn codes(&self, dictionary: &Dictionary, x: Tensor<2>) -> Codes {
+        self.base.member().codes(dictionary, x)
+    }
+
+    fn draft(&self, dictionary: &Dictionary, batch: &Batch, at: &StepContext) -> Draft {
+        self.base.member().draft(dictionary, batch, at)
+    }
+
+    fn dead_after_tokens(&self) -> usize {
+        self.base.member().dead_after_tokens()
+    }
+
+    fn threshold_momentum(&self) -> f64 {
+        self.base.member().threshold_momentum()
+    }
+}
