@@ -138,12 +138,12 @@ fn gguf_files() {
     check(&edited(b"blk.0.attn_q.weight", b"blk.0.attn_x.weight"), "`blk.0.attn_q.weight` is missing");
     // 30 is BF16; 16 a format that is not read.
     check(&edited(b"\x1e\0\0\0", b"\x10\0\0\0"), "ggml type 16");
-    // Every prefix and every flipped byte of the header is refused or read, never a crash.
+    // Every prefix and many a flipped byte of the header is refused or read, never a crash.
     for end in 0..whole.len().min(3000) {
         std::fs::write(&file, &whole[..end]).expect("written");
         assert!(Gguf::open(&file).is_err() || end > 1000);
     }
-    for at in 0..1500 {
+    for at in (0..1500).step_by(3) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0xa5;
         std::fs::write(&file, &bytes).expect("written");

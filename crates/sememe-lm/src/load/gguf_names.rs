@@ -173,10 +173,11 @@ fn scaling(gguf: &Gguf, architecture: &str, head_width: u64, wrong: &dyn Fn(&str
         let theta = get("rope.freq_base").and_then(Value::as_f64).unwrap_or(10_000.0);
         let turned = head_width as usize;
         let scaling = RopeScaling::Llama3 { factor: f64::from(factor), low: 1.0, high: 4.0, length: 8192.0 };
-        let plain = Rope { theta, turned, scaling: RopeScaling::None }.frequencies();
-        let scaled = Rope { theta, turned, scaling }.frequencies();
-        let fits = plain.len() == factors.len()
-            && plain.iter().zip(&scaled).zip(&factors).all(|((plain, scaled), &f)| (plain / scaled / f64::from(f) - 1.0).abs() < 1e-3);
+        let fits = turned / 2 == factors.len() && {
+            let plain = Rope { theta, turned, scaling: RopeScaling::None }.frequencies();
+            let scaled = Rope { theta, turned, scaling }.frequencies();
+            plain.iter().zip(&scaled).zip(&factors).all(|((plain, scaled), &f)| (plain / scaled / f64::from(f) - 1.0).abs() < 1e-3)
+        };
         if !fits {
             return Err(wrong("rope_freqs.weight", "holds frequencies that are not those of Llama 3; they are not supported".into()));
         }
