@@ -121,8 +121,7 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
         "AutoEncoder" | "AutoEncoderNew" => DictionaryKind::Relu(Relu { n, ..Relu::default() }),
         _ => DictionaryKind::JumpRelu(JumpRelu { n, ..JumpRelu::default() }),
     };
-    let dictionary =
-        Dictionary::from_raw(kind, raw, device).map_err(|source| InteropError::Dictionary { path: folder.into(), source })?;
+    let dictionary = Dictionary::from_raw(kind, raw, device).map_err(|source| InteropError::Dictionary { path: folder.into(), source })?;
     Ok((dictionary, config))
 }
 
