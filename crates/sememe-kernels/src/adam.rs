@@ -65,7 +65,7 @@ pub fn adam_step<const D: usize>(
     step: AdamStep,
 ) -> (Tensor<D>, AdamMoments<D>) {
     if let Some(width) = step.unit_rows {
-        assert!(width > 0 && parameter.shape().num_elements() % width == 0, "the parameter has no rows of {width}");
+        assert!(width > 0 && parameter.shape().num_elements().is_multiple_of(width), "the parameter has no rows of {width}");
     }
     if is_fused(&parameter) && !parameter.device().is_autodiff() {
         let fused = (

@@ -62,7 +62,8 @@ impl Retaining {
         state.most_used_bytes = state.most_used_bytes.max(state.used_bytes);
         let fits = |kept: &Kept| kept.size == layout.size() && kept.align == layout.align();
         // The one freed last is the likeliest to be in a cache.
-        let slot = (0..SLOTS).filter(|&slot| state.kept[slot].as_ref().is_some_and(fits)).max_by_key(|&slot| state.kept[slot].map(|k| k.age))?;
+        let slot =
+            (0..SLOTS).filter(|&slot| state.kept[slot].as_ref().is_some_and(fits)).max_by_key(|&slot| state.kept[slot].map(|k| k.age))?;
         let kept = state.kept[slot].take()?;
         state.kept_bytes -= kept.size;
         Some(std::ptr::with_exposed_provenance_mut(kept.address))

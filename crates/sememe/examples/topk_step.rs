@@ -10,7 +10,9 @@ use std::time::Instant;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use rand_distr::{Distribution, StandardNormal};
-use sememe::dictionary::{Batch, BatchTopK, Centre, Dictionary, DictionaryKind, DictionaryPlan, JumpRelu, Relu, TopK, Widths, start, train};
+use sememe::dictionary::{
+    Batch, BatchTopK, Centre, Dictionary, DictionaryKind, DictionaryPlan, JumpRelu, Relu, TopK, Widths, start, train,
+};
 use sememe::train::{Event, Fit, Flow, Observer};
 use sememe_kernels::{Choice, Precision, encode_top};
 use sememe_truth::random::stream;

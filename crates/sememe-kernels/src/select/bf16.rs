@@ -87,18 +87,18 @@ unsafe fn panel_product(x: &[u32], weight: &[u32], pairs: usize, sums: &mut [[f3
                 std::mem::transmute::<__m512i, __m512bh>(_mm512_loadu_si512(weight.add(16).cast())),
                 std::mem::transmute::<__m512i, __m512bh>(_mm512_loadu_si512(weight.add(32).cast())),
             ];
-            for r in 0..ROWS {
+            for (r, total) in total.iter_mut().enumerate() {
                 let pair = std::mem::transmute::<__m512i, __m512bh>(_mm512_set1_epi32((*x.add(r)).cast_signed()));
-                for i in 0..3 {
-                    total[r][i] = _mm512_dpbf16_ps(total[r][i], pair, w[i]);
+                for (total, w) in total.iter_mut().zip(w) {
+                    *total = _mm512_dpbf16_ps(*total, pair, w);
                 }
             }
             x = x.add(ROWS);
             weight = weight.add(LATENTS);
         }
-        for r in 0..ROWS {
-            for i in 0..3 {
-                _mm512_storeu_ps(sums[r].as_mut_ptr().add(16 * i), total[r][i]);
+        for (sums, total) in sums.iter_mut().zip(total) {
+            for (i, total) in total.into_iter().enumerate() {
+                _mm512_storeu_ps(sums.as_mut_ptr().add(16 * i), total);
             }
         }
     }

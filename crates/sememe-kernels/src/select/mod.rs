@@ -31,6 +31,7 @@ use crate::dispatch::{dense, is_fused, values_of};
 
 /// Which of the positive pre-activations are active.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one a step, never many at once")]
 pub enum Choice {
     /// The k largest of each row.
     PerRow(usize),
@@ -153,7 +154,10 @@ mod tests {
         let weight = Tensor::<2>::from_floats([[1.0], [1.0], [-1.0], [1.0], [0.0]], &device);
         let encode = |x: f32, choice| {
             let x = Tensor::<2>::from_floats([[x]], &device);
-            encode_top(x, Tensor::zeros([1], &device), weight.clone(), Tensor::zeros([5], &device), &choice, Precision::Single).0.latents().to_vec()
+            encode_top(x, Tensor::zeros([1], &device), weight.clone(), Tensor::zeros([5], &device), &choice, Precision::Single)
+                .0
+                .latents()
+                .to_vec()
         };
         assert_eq!(encode(2.0, Choice::PerRow(2)), [0, 1]);
         assert_eq!(encode(2.0, Choice::WholeBatch(2)), [0, 1]);
@@ -166,7 +170,8 @@ mod tests {
         let device = Device::flex();
         let x = Tensor::<2>::from_floats([[f32::NAN, 1.0]], &device);
         let weight = Tensor::<2>::from_floats([[1.0, 0.0], [0.0, 1.0]], &device);
-        let (_, values) = encode_top(x, Tensor::zeros([2], &device), weight, Tensor::zeros([2], &device), &Choice::PerRow(1), Precision::Single);
+        let (_, values) =
+            encode_top(x, Tensor::zeros([2], &device), weight, Tensor::zeros([2], &device), &Choice::PerRow(1), Precision::Single);
         assert!(values.into_scalar::<f32>().is_nan());
     }
 }

@@ -95,7 +95,8 @@ impl Pattern {
         starts.push(0);
         for row in 0..self.rows() {
             let latents = self.row(row);
-            starts.extend(bounds.iter().map(|&bound| self.starts[row] + latents.partition_point(|&latent| (latent as usize) < bound) as u32));
+            starts
+                .extend(bounds.iter().map(|&bound| self.starts[row] + latents.partition_point(|&latent| (latent as usize) < bound) as u32));
         }
         Self { starts, latents: self.latents.clone(), n: self.n, by_latent: OnceLock::new() }
     }

@@ -53,7 +53,7 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
         message: "TopK and BatchTopK have the same arrays; give the config.json whose trainer.dict_class says which this is".into(),
     })?;
     let mut k = 0;
-    let mut scalar = |arrays: &mut Arrays<'_>, name: &str| arrays.take(name, 0).map(|array| array.values[0]);
+    let scalar = |arrays: &mut Arrays<'_>, name: &str| arrays.take(name, 0).map(|array| array.values[0]);
     let (w_enc, w_dec) = if arrays.has("W_enc") {
         (arrays.take("W_enc", 2)?.transposed(), arrays.take("W_dec", 2)?)
     } else {
@@ -121,8 +121,7 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
         "AutoEncoder" | "AutoEncoderNew" => DictionaryKind::Relu(Relu { n, ..Relu::default() }),
         _ => DictionaryKind::JumpRelu(JumpRelu { n, ..JumpRelu::default() }),
     };
-    let dictionary =
-        Dictionary::from_raw(kind, raw, device).map_err(|source| InteropError::Dictionary { path: folder.into(), source })?;
+    let dictionary = Dictionary::from_raw(kind, raw, device).map_err(|source| InteropError::Dictionary { path: folder.into(), source })?;
     Ok((dictionary, config))
 }
 

@@ -127,7 +127,10 @@ pub struct Imported {
 pub fn import(path: &Path, format: Option<Format>, device: &Device) -> Result<Imported, InteropError> {
     let Some(format) = format.or_else(|| Format::of(path)) else {
         let known = "sae_weights.safetensors (saelens), sae.safetensors (sparsify), ae.pt (dictionary-learning), params.npz (gemma-scope)";
-        return Err(InteropError::Content { path: path.into(), message: format!("holds no dictionary of a known format; known are {known}") });
+        return Err(InteropError::Content {
+            path: path.into(),
+            message: format!("holds no dictionary of a known format; known are {known}"),
+        });
     };
     let (dictionary, metadata) = match format {
         Format::SaeLens => saelens::read(path, device),
@@ -143,7 +146,6 @@ pub fn import(path: &Path, format: Option<Format>, device: &Device) -> Result<Im
 /// # Errors
 /// What the format cannot say, or what cannot be written.
 pub fn export(dictionary: &Dictionary, format: Format, path: &Path, metadata: &Map<String, Value>) -> Result<(), InteropError> {
-    std::fs::create_dir_all(path).map_err(|source| InteropError::Io { path: path.into(), source })?;
     let dictionary = dictionary.as_jumprelu();
     match format {
         Format::SaeLens => saelens::write(&dictionary, path, metadata),
@@ -157,8 +159,10 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, InteropError> {
     std::fs::read(path).map_err(|source| InteropError::Io { path: path.into(), source })
 }
 
+/// Writes the file, and the folder that holds it where there is none yet.
 fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), InteropError> {
-    crate::atomic::write(path, bytes).map_err(|source| InteropError::Io { path: path.into(), source })
+    let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    folder.and_then(|()| crate::atomic::write(path, bytes)).map_err(|source| InteropError::Io { path: path.into(), source })
 }
 
 /// The JSON object in `path`.
@@ -172,7 +176,8 @@ fn read_json(path: &Path) -> Result<Map<String, Value>, InteropError> {
 }
 
 fn write_json(path: &Path, value: &Value) -> Result<(), InteropError> {
-    let bytes = serde_json::to_vec_pretty(value).map_err(|error| InteropError::Content { path: path.into(), message: error.to_string() })?;
+    let bytes =
+        serde_json::to_vec_pretty(value).map_err(|error| InteropError::Content { path: path.into(), message: error.to_string() })?;
     write_bytes(path, &bytes)
 }
 

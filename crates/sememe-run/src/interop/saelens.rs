@@ -50,7 +50,8 @@ impl Config<'_> {
     }
 
     fn k(&self) -> Result<usize, InteropError> {
-        let old = self.keys.get("activation_fn_kwargs").or_else(|| self.keys.get("activation_fn_kwargs_dict")).and_then(|keys| keys.get("k"));
+        let old =
+            self.keys.get("activation_fn_kwargs").or_else(|| self.keys.get("activation_fn_kwargs_dict")).and_then(|keys| keys.get("k"));
         match self.keys.get("k").or(old).and_then(Value::as_f64) {
             Some(k) if k >= 1.0 => Ok(k.round() as usize),
             _ => Err(self.unsupported("k", "missing".into(), "a topk dictionary says how many latents are active")),
@@ -67,7 +68,11 @@ impl Config<'_> {
         };
         // The scale of "expected_average_only_in" is folded into the weights when SAELens saves.
         if !matches!(normalise.as_str(), "none" | "expected_average_only_in") {
-            return Err(self.unsupported("normalize_activations", format!("\"{normalise}\""), "only what can be folded into weights is read"));
+            return Err(self.unsupported(
+                "normalize_activations",
+                format!("\"{normalise}\""),
+                "only what can be folded into weights is read",
+            ));
         }
         if self.flag("finetuning_scaling_factor", false) {
             return Err(self.unsupported("finetuning_scaling_factor", "true".into(), "fold it into W_dec first"));
@@ -90,7 +95,8 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
         "jumprelu_transcoder" => ("jumprelu", true, false),
         "jumprelu_skip_transcoder" => ("jumprelu", true, true),
         other => {
-            let known = "known are standard, topk, jumprelu, gated, transcoder, skip_transcoder, jumprelu_transcoder, jumprelu_skip_transcoder";
+            let known =
+                "known are standard, topk, jumprelu, gated, transcoder, skip_transcoder, jumprelu_transcoder, jumprelu_skip_transcoder";
             return Err(config.unsupported("architecture", format!("\"{other}\""), known));
         }
     };
@@ -138,8 +144,7 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
     if !is_transcoder && !config.flag("apply_b_dec_to_input", true) {
         raw = raw.moved_centre(1.0);
     }
-    let dictionary =
-        Dictionary::from_raw(kind, raw, device).map_err(|source| InteropError::Dictionary { path: folder.into(), source })?;
+    let dictionary = Dictionary::from_raw(kind, raw, device).map_err(|source| InteropError::Dictionary { path: folder.into(), source })?;
     Ok((dictionary, keys))
 }
 

@@ -56,13 +56,9 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
     };
     arrays.finish()?;
     let topk = DictionaryKind::TopK(TopK { n, k, ..TopK::default() });
-    let kind = if is_transcoder {
-        DictionaryKind::Transcoder(Transcoder { base: Box::new(topk), skip: raw.w_skip.is_some() })
-    } else {
-        topk
-    };
-    let dictionary =
-        Dictionary::from_raw(kind, raw, device).map_err(|source| InteropError::Dictionary { path: folder.into(), source })?;
+    let kind =
+        if is_transcoder { DictionaryKind::Transcoder(Transcoder { base: Box::new(topk), skip: raw.w_skip.is_some() }) } else { topk };
+    let dictionary = Dictionary::from_raw(kind, raw, device).map_err(|source| InteropError::Dictionary { path: folder.into(), source })?;
     Ok((dictionary, keys))
 }
 

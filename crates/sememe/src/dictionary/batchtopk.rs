@@ -107,10 +107,6 @@ impl Dictionary {
         let Some(threshold) = self.memory.threshold() else { return self.clone() };
         let config = JumpRelu { n: self.n(), target_l0: k as f64, dead_after_tokens, ..JumpRelu::default() };
         let threshold = Tensor::full([self.n()], threshold, &self.b_enc.val().device());
-        Self {
-            threshold: Some(burn::module::Param::from_tensor(threshold)),
-            kind: DictionaryKind::JumpRelu(config),
-            ..self.clone()
-        }
+        Self { threshold: Some(burn::module::Param::from_tensor(threshold)), kind: DictionaryKind::JumpRelu(config), ..self.clone() }
     }
 }

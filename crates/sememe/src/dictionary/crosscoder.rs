@@ -45,7 +45,7 @@ impl DictionaryConfig for Crosscoder {
 
     fn check(&self, widths: Widths) -> Result<(), DictionaryError> {
         check_base("crosscoder", &self.base)?;
-        if self.layers == 0 || widths.output % self.layers != 0 || widths.input % self.layers != 0 {
+        if self.layers == 0 || !widths.output.is_multiple_of(self.layers) || !widths.input.is_multiple_of(self.layers) {
             return Err(DictionaryError {
                 dictionary: "crosscoder",
                 key: "layers",

@@ -167,9 +167,8 @@ impl Dictionary {
                 expected: format!("give {expected} numbers"),
             }),
         };
-        let vector = |key, values, wanted: bool| {
-            wanted.then(|| sized(key, values, n).map(|values| parameter(values, [n], device))).transpose()
-        };
+        let vector =
+            |key, values, wanted: bool| wanted.then(|| sized(key, values, n).map(|values| parameter(values, [n], device))).transpose();
         let skip = form.skip.then(|| sized("w_skip", raw.w_skip, widths.output * widths.input)).transpose()?;
         Ok(Self {
             w_enc: parameter(sized("w_enc", Some(raw.w_enc), n * widths.input)?, [n, widths.input], device),
@@ -246,11 +245,7 @@ impl Dictionary {
 
     /// What the encoder subtracts: `b_dec`, or 0: `[d_in]`.
     pub fn centre(&self) -> Tensor<1> {
-        if self.kind.member().form().centred {
-            self.b_dec.val()
-        } else {
-            Tensor::zeros([self.widths().input], &self.b_dec.val().device())
-        }
+        if self.kind.member().form().centred { self.b_dec.val() } else { Tensor::zeros([self.widths().input], &self.b_dec.val().device()) }
     }
 
     /// `(x − b_dec) W_encᵀ`, without bias: `[N, n]`.

@@ -180,11 +180,8 @@ impl Reconstruction {
             let below = -(count as f64 / self.tokens as f64).log10() / BIN;
             counts[(below as usize).min(bins - 1)] += 1;
         }
-        let bar = |(bin, &latents): (usize, &usize)| FrequencyBin {
-            log10_from: -BIN * (bin + 1) as f64,
-            log10_to: -BIN * bin as f64,
-            latents,
-        };
+        let bar =
+            |(bin, &latents): (usize, &usize)| FrequencyBin { log10_from: -BIN * (bin + 1) as f64, log10_to: -BIN * bin as f64, latents };
         counts.iter().enumerate().rev().map(bar).collect()
     }
 }
