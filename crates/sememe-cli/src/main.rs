@@ -11,6 +11,10 @@ use clap::Parser;
 
 use command::{Command, Context};
 
+/// A training step asks for the same large blocks again and again.
+#[global_allocator]
+static MEMORY: sememe_kernels::Retaining = sememe_kernels::Retaining::new();
+
 /// Nonlinear dictionary learning: learn the hidden factors behind data, and how much of them was identified.
 #[derive(Parser)]
 #[command(name = "sememe", version, about, arg_required_else_help = true)]
