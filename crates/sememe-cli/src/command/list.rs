@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use sememe::dictionary::DictionaryKind;
 use sememe::generative::ModelKind;
 use sememe::penalty::PenaltyKind;
 use sememe_truth::catalogue::Entry;
@@ -18,6 +19,7 @@ use crate::recipe;
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     Models,
+    Dictionaries,
     Penalties,
     Metrics,
     Worlds,
@@ -38,6 +40,7 @@ impl List {
             |entries: &[Entry]| entries.iter().map(|entry| (entry.tag.to_string(), entry.about.to_string())).collect::<Vec<_>>();
         let kinds = [
             (Kind::Models, "models", catalogue(ModelKind::ENTRIES)),
+            (Kind::Dictionaries, "dictionaries", catalogue(DictionaryKind::ENTRIES)),
             (Kind::Penalties, "penalties", catalogue(PenaltyKind::ENTRIES)),
             (Kind::Metrics, "metrics", catalogue(MetricKind::ENTRIES)),
             (Kind::Worlds, "worlds", catalogue(WorldKind::ENTRIES)),
@@ -46,8 +49,10 @@ impl List {
         let mut text = String::new();
         let mut object = serde_json::Map::new();
         for (kind, name, entries) in kinds.into_iter().filter(|(kind, ..)| self.kind.is_none_or(|only| only == *kind)) {
-            let _ = kind;
-            text += &format!("{name}\n");
+            // What the library has and no command trains yet says so.
+            let whence =
+                if kind == Kind::Dictionaries { " (in the library, `sememe::dictionary`; no command trains them yet)" } else { "" };
+            text += &format!("{name}{whence}\n");
             let width = entries.iter().map(|(tag, _)| tag.len()).max().unwrap_or(0);
             for (tag, about) in &entries {
                 text += &format!("  {tag:<width$}  {about}\n");
