@@ -11,6 +11,7 @@ compute with the same.
 """
 
 import json
+import tempfile
 import math
 import shutil
 from pathlib import Path
@@ -278,7 +279,7 @@ def tokenizers_in_gguf():
         writer.add_token_merges([" ".join(pair) for pair in model["merges"]])
         finish(writer)
         answers[kind] = [dict(text=text, ids=tokenizer.encode(text).ids) for text in TEXTS + ["a<|end|>b"]]
-    spm_path = Path("/tmp/lm_fixture_spm")
+    spm_path = Path(tempfile.mkdtemp()) / "spm"
     sentencepiece.SentencePieceTrainer.train(input=str(Path(__file__)), model_prefix=str(spm_path), vocab_size=420, model_type="bpe",
                                              byte_fallback=True, character_coverage=0.99, normalization_rule_name="identity",
                                              remove_extra_whitespaces=False, minloglevel=2)
