@@ -11,9 +11,9 @@ compute with the same.
 """
 
 import json
-import tempfile
 import math
 import shutil
+import tempfile
 from pathlib import Path
 
 import gguf
