@@ -1,7 +1,7 @@
 //! The recipes: configs and reproductions that come with the program, one TOML file each under `recipes/`.
 
 use anyhow::{Result, bail};
-use sememe_run::config::Config;
+use sememe_run::generative::Config;
 
 /// A recipe that is built in.
 #[derive(Clone, Copy)]

@@ -1,10 +1,11 @@
 //! Checkpoints: the model's weights and the optimiser's moments as safetensors, and the rest of the state as JSON.
 
+use burn::module::Module;
 use burn::tensor::{Device, Shape, Tensor, TensorData};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use sememe::schedule::GuardState;
-use sememe::train::{Adam, AdamConfig, Fit, NamedTensors, Objective, parameters, replace_parameters};
+use sememe::train::{Adam, AdamConfig, Fit, NamedTensors, parameters, replace_parameters};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
@@ -24,6 +25,7 @@ struct State {
 const MODEL: &str = "model.safetensors";
 const OPTIMISER: &str = "optimiser.safetensors";
 const STATE: &str = "state.json";
+const MEMORY: &str = "memory.safetensors";
 
 /// Tensors by name as the bytes of a safetensors file (F32).
 pub fn encode_tensors(tensors: &NamedTensors) -> Result<Vec<u8>, RunError> {
@@ -60,22 +62,57 @@ pub fn decode_tensors(bytes: &[u8], origin: &str, device: &Device) -> Result<Nam
 }
 
 /// Saves the state such that the folder holds either the old or the new checkpoint, whole.
-pub fn save<M: Objective>(folder: &RunFolder, fit: &Fit<M>) -> Result<(), RunError> {
+///
+/// `memory` is whatever else the next step needs, as tensors.
+pub fn save<M: Module>(folder: &RunFolder, fit: &Fit<M>, memory: &NamedTensors) -> Result<(), RunError> {
     let state = State { step: fit.step, optimiser_steps: fit.adam.taken, seed: fit.seed(), guards: fit.guards.clone() };
     let state = serde_json::to_vec_pretty(&state).map_err(|error| RunError::Data(error.to_string()))?;
     let (model, optimiser) = (encode_tensors(&parameters(&fit.model))?, encode_tensors(&fit.adam.state())?);
-    Ok(folder.write_checkpoint(&[(MODEL, &model), (OPTIMISER, &optimiser), (STATE, &state)])?)
+    let mut files: Vec<(&str, &[u8])> = vec![(MODEL, &model), (OPTIMISER, &optimiser), (STATE, &state)];
+    let memory = if memory.is_empty() { Vec::new() } else { encode_tensors(memory)? };
+    if !memory.is_empty() {
+        files.push((MEMORY, &memory));
+    }
+    Ok(folder.write_checkpoint(&files)?)
+}
+
+/// A checkpoint of a model with memory.
+pub struct Saved<M> {
+    /// The model with its saved weights.
+    pub model: M,
+    /// The optimiser.
+    pub adam: Adam,
+    /// Steps taken.
+    pub step: usize,
+    /// The run's seed.
+    pub seed: u64,
+    /// The guards' memories.
+    guards: Vec<GuardState>,
+    /// What was saved beside weights and optimiser.
+    pub memory: NamedTensors,
 }
 
 /// The saved state over the untrained `model`, or `None` when nothing has been saved.
-pub fn load<M: Objective>(
+pub fn load<M: Module>(folder: &RunFolder, model: M, adam: &AdamConfig, terms: usize, device: &Device) -> Result<Option<Fit<M>>, RunError> {
+    let saved = read(folder, model, adam, terms, false, device)?;
+    Ok(saved.map(|saved| Fit::resume(saved.model, saved.adam, saved.step, saved.guards, saved.seed)))
+}
+
+/// The same of a model with memory and no penalties.
+pub fn load_with_memory<M: Module>(folder: &RunFolder, model: M, adam: &AdamConfig, device: &Device) -> Result<Option<Saved<M>>, RunError> {
+    read(folder, model, adam, 0, true, device)
+}
+
+fn read<M: Module>(
     folder: &RunFolder,
     model: M,
     adam: &AdamConfig,
     terms: usize,
+    has_memory: bool,
     device: &Device,
-) -> Result<Option<Fit<M>>, RunError> {
-    let Some(files) = folder.read_checkpoint(&[MODEL, OPTIMISER, STATE])? else { return Ok(None) };
+) -> Result<Option<Saved<M>>, RunError> {
+    let names = [MODEL, OPTIMISER, STATE, MEMORY];
+    let Some(files) = folder.read_checkpoint(&names[..if has_memory { 4 } else { 3 }])? else { return Ok(None) };
     let origin = |file: &str| folder.path().join("checkpoint").join(file).display().to_string();
     let bad = |file: &str, what: String| RunError::Data(format!("{}: {what}; the checkpoint does not belong to this config", origin(file)));
     let state: State = serde_json::from_slice(&files[2]).map_err(|error| bad(STATE, error.to_string()))?;
@@ -85,5 +122,6 @@ pub fn load<M: Objective>(
     let model = replace_parameters(model, decode_tensors(&files[0], &origin(MODEL), device)?).map_err(|what| bad(MODEL, what))?;
     let moments = decode_tensors(&files[1], &origin(OPTIMISER), device)?;
     let adam = Adam::restore(adam.clone(), state.optimiser_steps, moments).map_err(|what| bad(OPTIMISER, what))?;
-    Ok(Some(Fit::resume(model, adam, state.step, state.guards, state.seed)))
+    let memory = files.get(3).map_or(Ok(NamedTensors::new()), |bytes| decode_tensors(bytes, &origin(MEMORY), device))?;
+    Ok(Some(Saved { model, adam, step: state.step, seed: state.seed, guards: state.guards, memory }))
 }

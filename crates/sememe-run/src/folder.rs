@@ -26,7 +26,6 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::atomic;
-use crate::evaluate::Evaluation;
 
 /// The version of this layout.
 pub const FORMAT_VERSION: u32 = 1;
@@ -357,30 +356,22 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Writes scores, arrays and pictures' numbers.
-    pub fn write_evaluation(&self, evaluation: &Evaluation) -> Result<(), FolderError> {
+    /// Writes `arrays/NAME.npy`.
+    pub fn write_array(&self, name: &str, matrix: &Matrix) -> Result<(), FolderError> {
         let arrays = self.path.join("arrays");
         at(&arrays, fs::create_dir_all(&arrays))?;
-        let matrices = [
-            ("codes", Some(&evaluation.codes)),
-            ("dependency", Some(&evaluation.dependency)),
-            ("true_dependency", evaluation.true_dependency.as_ref()),
-        ];
-        for (name, matrix) in matrices {
-            if let Some(matrix) = matrix {
-                let path = arrays.join(format!("{name}.npy"));
-                at(&path, npy_bytes(matrix).and_then(|bytes| atomic::write(&path, &bytes)))?;
-            }
-        }
-        let summary = json!({
-            "scores": evaluation.scores,
-            "true_check": evaluation.true_check,
-            "learned_check": evaluation.learned_check,
-            "latent_std": evaluation.latent_std,
-            "reconstruction_error": evaluation.reconstruction_error,
-            "seconds_per_step": evaluation.seconds_per_step,
-        });
-        self.write("evaluation.json", summary.to_string().as_bytes())
+        let path = arrays.join(format!("{name}.npy"));
+        at(&path, npy_bytes(matrix).and_then(|bytes| atomic::write(&path, &bytes)))
+    }
+
+    /// Writes one of the folder's JSON files.
+    pub fn write_json(&self, name: &str, value: &Value) -> Result<(), FolderError> {
+        self.write(name, value.to_string().as_bytes())
+    }
+
+    /// Reads one of the folder's JSON files, if it is there.
+    pub fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<Option<T>, FolderError> {
+        if self.path.join(name).is_file() { self.parse(name).map(Some) } else { Ok(None) }
     }
 
     /// Writes `report.html`.

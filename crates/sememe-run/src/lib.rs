@@ -1,15 +1,19 @@
 //! Runs: the only place with a disk — configs, data, observers of the loop, run folders, checkpoints and reports.
 //!
+//! One folder a kind of run:
+//!
+//! - [`generative`]: generators of data, with penalties on their Jacobian.
+//!
+//! What they share:
+//!
 //! - [`config`]: what a recipe says, checked once.
 //! - [`source`]: arrays of the user's own.
-//! - [`data`]: the data of a run, made or read.
-//! - [`run`]: from config to evaluated model.
-//! - [`folder`]: what a run leaves on disk, written so that nothing is ever half there.
+//! - [`start`], [`folder`], [`observe`]: how a run begins, what it leaves on disk (never half), who watches it.
 //! - [`interop`]: dictionaries in the formats of other tools.
 //! - [`report`]: the self-contained page.
 //!
 //! ```
-//! use sememe_run::config::Config;
+//! use sememe_run::generative::Config;
 //!
 //! let text = "[data]\nworld = { name = \"three-dots\" }\n[model]\nname = \"vae\"\ndz = 6";
 //! let config = Config::parse(text, "mine.toml", &["training.steps=100".into()])?;
@@ -24,12 +28,11 @@
 pub mod atomic;
 mod checkpoint;
 pub mod config;
-pub mod data;
 pub mod error;
-pub mod evaluate;
 pub mod folder;
+pub mod generative;
 pub mod interop;
 pub mod observe;
 pub mod report;
-pub mod run;
 pub mod source;
+pub mod start;

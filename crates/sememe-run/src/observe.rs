@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sememe::train::{Event, Fit, Flow, Objective, Observer};
+use sememe::train::{Event, Fit, Flow, Observer};
 use serde_json::json;
 
-use crate::checkpoint;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 
@@ -29,9 +28,13 @@ pub enum Verbosity {
 /// Set by Ctrl-C; the loop stops after the step at hand.
 pub type Interrupt = Arc<AtomicBool>;
 
+/// Saves a checkpoint into the run's folder.
+pub type Save<'a, M> = &'a dyn Fn(&Fit<M>) -> Result<(), RunError>;
+
 /// Writes metrics and checkpoints of one run and shows its progress.
-pub struct RunObserver<'a> {
+pub struct RunObserver<'a, M> {
     folder: &'a RunFolder,
+    save: Save<'a, M>,
     log_every: usize,
     checkpoint_every: usize,
     steps: usize,
@@ -43,10 +46,11 @@ pub struct RunObserver<'a> {
     pub failure: Option<RunError>,
 }
 
-impl<'a> RunObserver<'a> {
+impl<'a, M> RunObserver<'a, M> {
     /// An observer of a run of `steps` steps that stands at `step`.
     pub fn new(
         folder: &'a RunFolder,
+        save: Save<'a, M>,
         label: &str,
         (step, steps): (usize, usize),
         (log_every, checkpoint_every): (usize, usize),
@@ -54,7 +58,7 @@ impl<'a> RunObserver<'a> {
         interrupt: Interrupt,
     ) -> Self {
         let progress = Progress::new(label, step, steps, verbosity);
-        Self { folder, log_every, checkpoint_every, steps, interrupt, progress, sums: BTreeMap::new(), failure: None }
+        Self { folder, save, log_every, checkpoint_every, steps, interrupt, progress, sums: BTreeMap::new(), failure: None }
     }
 
     /// Ends the bar.
@@ -62,7 +66,7 @@ impl<'a> RunObserver<'a> {
         self.progress.finish();
     }
 
-    fn write<M: Objective>(&mut self, event: &Event<'_>, fit: &Fit<M>) -> Result<(), RunError> {
+    fn write(&mut self, event: &Event<'_>, fit: &Fit<M>) -> Result<(), RunError> {
         match event {
             Event::Guard { step, penalty, factor } => {
                 self.folder.append_metrics(&json!({"step": step, "guard": penalty, "factor": factor}))?
@@ -80,7 +84,7 @@ impl<'a> RunObserver<'a> {
                     self.progress.show(done, &means);
                 }
                 if done % self.checkpoint_every == 0 && done != self.steps {
-                    checkpoint::save(self.folder, fit)?;
+                    (self.save)(fit)?;
                 }
             }
         }
@@ -88,7 +92,7 @@ impl<'a> RunObserver<'a> {
     }
 }
 
-impl<M: Objective> Observer<M> for RunObserver<'_> {
+impl<M> Observer<M> for RunObserver<'_, M> {
     fn observe(&mut self, event: &Event<'_>, fit: &Fit<M>) -> Flow {
         if let Err(error) = self.write(event, fit) {
             self.failure = Some(error);

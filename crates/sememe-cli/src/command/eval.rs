@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use sememe_run::report::scores_table;
-use sememe_run::run;
+use sememe_run::generative;
+use sememe_run::generative::scores_table;
 use serde_json::json;
 
 use super::Context;
@@ -21,7 +21,7 @@ pub struct Eval {
 impl Eval {
     /// Evaluates and prints.
     pub fn run(&self, context: &Context) -> Result<ExitCode> {
-        let evaluation = run::evaluate_again(&self.run)?;
+        let evaluation = generative::evaluate_again(&self.run)?;
         context.result(&scores_table(&evaluation).to_text(), &json!({"run": self.run, "scores": evaluation.scores}));
         Ok(ExitCode::SUCCESS)
     }

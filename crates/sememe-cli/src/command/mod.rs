@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::Result;
 use clap::Subcommand;
 use sememe_run::observe::{Interrupt, Verbosity};
-use sememe_run::run::RunOptions;
+use sememe_run::start::RunOptions;
 
 /// What `sememe` can do.
 #[derive(Subcommand)]

@@ -8,12 +8,14 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use sememe::train::Term;
-use sememe_run::config::Config;
-use sememe_run::data::Dataset;
-use sememe_run::evaluate::Evaluation;
 use sememe_run::folder::RunFolder;
-use sememe_run::report::{Block, Page, Section, Table, atoms_section, run_sections};
-use sememe_run::run::{self, Outcome};
+use sememe_run::generative;
+use sememe_run::generative::Config;
+use sememe_run::generative::Dataset;
+use sememe_run::generative::Evaluation;
+use sememe_run::generative::{atoms_section, run_sections};
+use sememe_run::report::{Block, Page, Section, Table};
+use sememe_run::start::Outcome;
 use serde_json::json;
 
 use super::{Context, INTERRUPTED, cores, file_link, one_thread_each};
@@ -128,7 +130,7 @@ impl Quickstart {
 
     fn one(config: &Config, folder: &Path, context: &Context) -> Result<Option<Evaluation>> {
         let options = context.run_options(false, true, None);
-        match run::train(config, folder, &options)? {
+        match generative::train(config, folder, &options)? {
             Outcome::Finished(evaluation) => Ok(Some(*evaluation)),
             Outcome::Interrupted { .. } => Ok(None),
         }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use sememe_run::run;
+use sememe_run::generative;
 use serde_json::json;
 
 use super::{Context, file_link};
@@ -20,7 +20,7 @@ pub struct Report {
 impl Report {
     /// Writes the page.
     pub fn run(&self, context: &Context) -> Result<ExitCode> {
-        run::evaluate_again(&self.run)?;
+        generative::evaluate_again(&self.run)?;
         let page = self.run.join("report.html");
         context.result(&format!("report: {}", file_link(&page)), &json!({"report": page}));
         Ok(ExitCode::SUCCESS)

@@ -7,13 +7,14 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use sememe_run::config::Config;
-use sememe_run::data::Dataset;
 use sememe_run::folder::RunFolder;
+use sememe_run::generative;
+use sememe_run::generative::Config;
+use sememe_run::generative::Dataset;
 use sememe_run::observe::Verbosity;
 use sememe_run::report::{Block, Page, Section, Series, Table, comparison};
-use sememe_run::run::{self, Outcome};
 use sememe_run::source;
+use sememe_run::start::Outcome;
 use sememe_truth::metric::{OverSeeds, regress::KernelRidge, set_scores};
 use sememe_truth::structure::{Group, compare};
 use serde::Deserialize;
@@ -229,7 +230,7 @@ impl Reproduce {
         if !finished {
             let mut options = context.run_options(same, !same, Some(self.name.clone()));
             options.verbosity = Verbosity::Quiet;
-            if let Outcome::Interrupted { .. } = run::train(config, folder, &options)? {
+            if let Outcome::Interrupted { .. } = generative::train(config, folder, &options)? {
                 return Ok(None);
             }
         }

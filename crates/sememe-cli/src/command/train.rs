@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use sememe_run::config::Config;
-use sememe_run::report::scores_table;
-use sememe_run::run::{self, Outcome};
+use sememe_run::generative;
+use sememe_run::generative::Config;
+use sememe_run::generative::scores_table;
+use sememe_run::start::Outcome;
 use serde_json::json;
 
 use super::{Context, INTERRUPTED, file_link};
@@ -48,7 +49,7 @@ impl Train {
             (None, None) => bail!("give a recipe or --config FILE"),
         };
         let out = self.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
-        match run::train(&config, &out, &context.run_options(self.resume, self.overwrite, self.recipe.clone()))? {
+        match generative::train(&config, &out, &context.run_options(self.resume, self.overwrite, self.recipe.clone()))? {
             Outcome::Finished(evaluation) => {
                 let text = format!("{}\nreport: {}", scores_table(&evaluation).to_text(), file_link(&out.join("report.html")));
                 context.result(&text, &json!({"run": out, "scores": evaluation.scores}));

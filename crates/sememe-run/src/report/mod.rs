@@ -3,9 +3,7 @@
 mod page;
 mod picture;
 mod plot;
-mod run_page;
 
 pub use page::{Block, Page, Section, Table};
 pub use picture::image_grid;
-pub use plot::{Curve, Series, comparison, curves, heatmap};
-pub use run_page::{atoms_section, run_sections, scores_table, write_run_report};
+pub use plot::{Curve, Series, comparison, curves, heatmap, loss_plots};

@@ -1,9 +1,12 @@
 //! Plots as the plotting library's JSON: curves and heat maps.
 
+use std::collections::BTreeMap;
+
 use plotly::common::{ColorBar, ColorScale, ColorScalePalette, DashType, ErrorData, ErrorType, Line, Marker, MarkerSymbol, Mode, Title};
 use plotly::layout::{Axis, AxisType, Margin};
 use plotly::{HeatMap, Layout, Plot, Scatter};
 use sememe_truth::Matrix;
+use serde_json::Value;
 
 use super::page::Block;
 
@@ -102,4 +105,22 @@ pub fn heatmap(title: &str, matrix: &Matrix, row_names: &[String], column_names:
             .y_axis(Axis::new().type_(AxisType::Category).range(vec![matrix.nrows() as f64 - 0.5, -0.5])),
     );
     Block::Plot { json: plot.to_json(), alt: format!("{title}: {} by {} matrix", matrix.nrows(), matrix.ncols()) }
+}
+
+/// Loss curves from the lines of `metrics.jsonl`, one plot a quantity.
+pub fn loss_plots(lines: &[Value]) -> Vec<Block> {
+    let mut by_name: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for line in lines {
+        if let (Some(step), Some(losses)) = (line.get("step").and_then(Value::as_f64), line.get("losses").and_then(Value::as_object)) {
+            for (name, value) in losses {
+                if let Some(value) = value.as_f64() {
+                    by_name.entry(name.clone()).or_default().push((step, value));
+                }
+            }
+        }
+    }
+    by_name
+        .into_iter()
+        .map(|(name, points)| curves(&name, "step", "loss", points.iter().all(|p| p.1 > 0.0), &[Curve { name: name.clone(), points }]))
+        .collect()
 }

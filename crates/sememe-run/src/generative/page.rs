@@ -1,6 +1,5 @@
 //! The page of a run: what was asked, how training went, what was learned, and what the structure lets one identify.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use sememe_truth::Matrix;
@@ -8,14 +7,12 @@ use sememe_truth::metric::{Matching, Mcc, recovery};
 use sememe_truth::structure::{Support, Verdict, atoms, draw_sets, row_groups, verdicts};
 use serde_json::Value;
 
-use super::page::{Block, Page, Section, Table};
-use super::picture::image_grid;
-use super::plot::{Curve, curves, heatmap};
-use crate::config::Config;
-use crate::data::Dataset;
+use super::config::Config;
+use super::data::Dataset;
+use super::evaluate::{Evaluation, GeneratorCheck};
 use crate::error::RunError;
-use crate::evaluate::{Evaluation, GeneratorCheck};
 use crate::folder::RunFolder;
+use crate::report::{Block, Page, Section, Table, heatmap, image_grid, loss_plots};
 
 /// Observed variables that a matrix shows at most; of more, an even selection.
 const MOST_ROWS: usize = 64;
@@ -45,24 +42,6 @@ pub fn scores_table(evaluation: &Evaluation) -> Table {
         rows: rows.collect(),
         note: "Each score stands beside what chance gives: read the difference, not the number.".into(),
     }
-}
-
-/// Loss curves from the lines of `metrics.jsonl`, one plot a quantity.
-fn loss_plots(lines: &[Value]) -> Vec<Block> {
-    let mut by_name: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-    for line in lines {
-        if let (Some(step), Some(losses)) = (line.get("step").and_then(Value::as_f64), line.get("losses").and_then(Value::as_object)) {
-            for (name, value) in losses {
-                if let Some(value) = value.as_f64() {
-                    by_name.entry(name.clone()).or_default().push((step, value));
-                }
-            }
-        }
-    }
-    by_name
-        .into_iter()
-        .map(|(name, points)| curves(&name, "step", "loss", points.iter().all(|p| p.1 > 0.0), &[Curve { name: name.clone(), points }]))
-        .collect()
 }
 
 fn picked_rows(rows: usize) -> Vec<usize> {

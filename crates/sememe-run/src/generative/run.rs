@@ -3,74 +3,30 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
 use sememe::generative::WithModel;
-use sememe::train::{Fit, Objective, Starts};
+use sememe::train::{Fit, NamedTensors, Objective, Starts};
 
+use super::config::Config;
+use super::data::{Dataset, to_tensor};
+use super::evaluate::{Evaluation, evaluate};
+use super::page::write_run_report;
 use crate::checkpoint;
-use crate::config::Config;
-use crate::data::{Dataset, to_tensor};
 use crate::error::RunError;
-use crate::evaluate::{Evaluation, evaluate};
-use crate::folder::{IfExists, Manifest, RunFolder, StartsRecord};
-use crate::observe::{Interrupt, Progress, RunObserver, Verbosity};
-use crate::report::write_run_report;
-
-/// How a run is carried out; nothing here changes its numbers.
-#[derive(Clone, Debug)]
-pub struct RunOptions {
-    /// Continue from the last checkpoint in the folder.
-    pub resume: bool,
-    /// Replace a folder that holds another run.
-    pub overwrite: bool,
-    /// What is said meanwhile.
-    pub verbosity: Verbosity,
-    /// The command line, for the manifest.
-    pub command: String,
-    /// The recipe's name, for the manifest.
-    pub recipe: Option<String>,
-    /// Set by Ctrl-C.
-    pub interrupt: Interrupt,
-}
-
-/// How a run ended.
-#[derive(Debug)]
-pub enum Outcome {
-    /// All steps were taken; the folder holds the evaluation.
-    Finished(Box<Evaluation>),
-    /// It was interrupted after this many steps and can be resumed.
-    Interrupted {
-        /// Steps taken.
-        step: usize,
-    },
-}
+use crate::folder::{RunFolder, StartsRecord};
+use crate::observe::{Progress, RunObserver};
+use crate::start::{Outcome, RunOptions, label_of, open_run};
 
 /// Trains and evaluates what `config` describes, in the folder `path`.
-pub fn train(config: &Config, path: &Path, options: &RunOptions) -> Result<Outcome, RunError> {
+pub fn train(config: &Config, path: &Path, options: &RunOptions) -> Result<Outcome<Evaluation>, RunError> {
     let data = Dataset::load(config)?;
     let dx = data.train.ncols();
     config.check_penalties(dx)?;
-    let resolved = config.to_toml()?;
-    let folder = if options.resume {
-        let folder = RunFolder::open(path)?;
-        if folder.read_config()? != resolved {
-            return Err(RunError::Data(format!(
-                "{}: the folder's config.toml differs from the config asked for; resume with the same config, or start anew with --overwrite",
-                path.display()
-            )));
-        }
-        folder
-    } else {
-        let folder = RunFolder::create(path, if options.overwrite { IfExists::Replace } else { IfExists::Refuse })?;
-        folder.write_config(&resolved)?;
-        let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        folder.write_manifest(&Manifest::new(config.seed, created, &options.command, options.recipe.clone()))?;
-        folder
-    };
+    let folder = open_run(path, &config.to_toml()?, config.seed, options)?;
     let device = Device::flex().autodiff();
-    let label = path.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
+    let label = label_of(path);
     let Some(seed) = seed_of_best_start(config, &folder, &data, options, &device, &label)? else {
         return Ok(Outcome::Interrupted { step: 0 });
     };
@@ -90,7 +46,7 @@ pub fn evaluate_again(path: &Path) -> Result<Evaluation, RunError> {
     let device = Device::flex().autodiff();
     let again = EvaluateModel { config: &config, folder: &folder, data: &data, device: &device };
     let evaluation = config.model.init(data.train.ncols(), config.seed, &device, again)??;
-    folder.write_evaluation(&evaluation)?;
+    evaluation.write(&folder)?;
     write_run_report(&folder, &config, &data, &evaluation)?;
     Ok(evaluation)
 }
@@ -162,7 +118,7 @@ struct TrainModel<'a> {
 }
 
 impl WithModel for TrainModel<'_> {
-    type Output = Result<Outcome, RunError>;
+    type Output = Result<Outcome<Evaluation>, RunError>;
 
     fn call<M: Objective>(self, model: M) -> Self::Output {
         let Self { config, folder, data, options, device, label, seed } = self;
@@ -172,7 +128,9 @@ impl WithModel for TrainModel<'_> {
         let fit = saved.unwrap_or_else(|| Fit::new(model, plan, terms, seed));
         folder.cut_metrics_after(fit.step)?;
         let every = (config.output.log_every, config.output.checkpoint_every);
-        let mut observer = RunObserver::new(folder, label, (fit.step, plan.steps), every, options.verbosity, options.interrupt.clone());
+        let save = |fit: &Fit<M>| checkpoint::save(folder, fit, &NamedTensors::new());
+        let mut observer =
+            RunObserver::new(folder, &save, label, (fit.step, plan.steps), every, options.verbosity, options.interrupt.clone());
         let (started, from) = (Instant::now(), fit.step);
         let trained = fit.run(&to_tensor(&data.train, device), plan, terms, &mut observer);
         observer.finish();
@@ -180,13 +138,13 @@ impl WithModel for TrainModel<'_> {
             return Err(failure);
         }
         let fit = trained?;
-        checkpoint::save(folder, &fit)?;
+        save(&fit)?;
         if fit.step < plan.steps {
             return Ok(Outcome::Interrupted { step: fit.step });
         }
         let seconds_per_step = started.elapsed().as_secs_f64() / (fit.step - from).max(1) as f64;
         let evaluation = evaluate(config, data, &fit.model, device, Some(seconds_per_step))?;
-        folder.write_evaluation(&evaluation)?;
+        evaluation.write(folder)?;
         write_run_report(folder, config, data, &evaluation)?;
         folder.mark_finished()?;
         Ok(Outcome::Finished(Box::new(evaluation)))

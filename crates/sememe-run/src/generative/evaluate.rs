@@ -10,10 +10,12 @@ use sememe_truth::random::stream;
 use sememe_truth::structure::{Conditioning, Support, Threshold, conditioning, row_ranks};
 use sememe_truth::world::Generator;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::config::Config;
-use crate::data::{Dataset, to_matrix, to_tensor};
+use super::config::Config;
+use super::data::{Dataset, to_matrix, to_tensor};
 use crate::error::RunError;
+use crate::folder::{FolderError, RunFolder};
 
 /// A metric's outcome, or why there is none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -73,6 +75,24 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
+    /// Writes scores and arrays into the run's folder.
+    pub fn write(&self, folder: &RunFolder) -> Result<(), FolderError> {
+        folder.write_array("codes", &self.codes)?;
+        folder.write_array("dependency", &self.dependency)?;
+        if let Some(matrix) = &self.true_dependency {
+            folder.write_array("true_dependency", matrix)?;
+        }
+        let summary = json!({
+            "scores": self.scores,
+            "true_check": self.true_check,
+            "learned_check": self.learned_check,
+            "latent_std": self.latent_std,
+            "reconstruction_error": self.reconstruction_error,
+            "seconds_per_step": self.seconds_per_step,
+        });
+        folder.write_json("evaluation.json", &summary)
+    }
+
     /// The learned structure at a threshold relative to each row's largest entry.
     pub fn support(&self, threshold: f64) -> Option<Support> {
         Support::from_dependency(&self.dependency, Threshold::OfRow(threshold)).ok()

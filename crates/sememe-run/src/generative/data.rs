@@ -6,7 +6,7 @@ use sememe_truth::random::stream;
 use sememe_truth::structure::Support;
 use sememe_truth::world::Generator;
 
-use crate::config::Config;
+use super::config::Config;
 use crate::error::RunError;
 use crate::source;
 
