@@ -1,7 +1,6 @@
 //! The recipes: configs and reproductions that come with the program, one TOML file each under `recipes/`.
 
 use anyhow::{Result, bail};
-use sememe_run::generative::Config;
 
 /// A recipe that is built in.
 #[derive(Clone, Copy)]
@@ -12,6 +11,41 @@ pub struct Recipe {
     pub text: &'static str,
 }
 
+/// What a config describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One run of a generative model: `[model]`.
+    Generative,
+    /// One run of a dictionary: `[dictionary]`.
+    Dictionary,
+    /// A result over a grid: `[[axis]]`.
+    Reproduction,
+    /// Dictionaries on the same activations: `[harvest]`.
+    Comparison,
+}
+
+impl Kind {
+    /// By the keys of the table.
+    pub fn of(table: &toml::Table) -> Self {
+        let has = |key: &str| table.contains_key(key);
+        match () {
+            () if has("axis") => Self::Reproduction,
+            () if has("harvest") => Self::Comparison,
+            () if has("dictionary") => Self::Dictionary,
+            () => Self::Generative,
+        }
+    }
+
+    /// The command that carries it out.
+    pub fn command(self) -> &'static str {
+        match self {
+            Self::Generative | Self::Dictionary => "train",
+            Self::Reproduction => "reproduce",
+            Self::Comparison => "compare",
+        }
+    }
+}
+
 macro_rules! recipes {
     ($($name:literal),+ $(,)?) => {
         &[$(Recipe { name: $name, text: include_str!(concat!("../../../recipes/", $name, ".toml")) }),+]
@@ -19,7 +53,17 @@ macro_rules! recipes {
 }
 
 /// One line a recipe.
-const RECIPES: &[Recipe] = recipes!["synthetic-diverse", "three-dots", "element-mcc", "set-r2", "penalties", "weight-sweep", "ablation",];
+const RECIPES: &[Recipe] = recipes![
+    "synthetic-diverse",
+    "three-dots",
+    "element-mcc",
+    "set-r2",
+    "penalties",
+    "weight-sweep",
+    "ablation",
+    "pocket-dictionaries",
+    "smollm2-dictionaries"
+];
 
 impl Recipe {
     fn table(self) -> toml::Table {
@@ -31,9 +75,9 @@ impl Recipe {
         self.table().get("about").and_then(toml::Value::as_str).unwrap_or_default().to_string()
     }
 
-    /// Whether it repeats a result over a grid (`sememe reproduce`) rather than being one run (`sememe train`).
-    pub fn is_reproduction(self) -> bool {
-        self.table().contains_key("axis")
+    /// What it is, by the keys that it has.
+    pub fn kind(self) -> Kind {
+        Kind::of(&self.table())
     }
 }
 
@@ -50,13 +94,13 @@ pub fn find(name: &str) -> Result<Recipe> {
     }
 }
 
-/// The config of a recipe that is one run.
-pub fn config(name: &str, overrides: &[String]) -> Result<Config> {
+/// The config of a recipe that is one run of a generative model.
+pub fn generative(name: &str, overrides: &[String]) -> Result<sememe_run::generative::Config> {
     let recipe = find(name)?;
-    if recipe.is_reproduction() {
-        bail!("recipe `{name}` repeats a result over many runs; use `sememe reproduce {name}`");
+    if recipe.kind() != Kind::Generative {
+        bail!("recipe `{name}` is no run of a generative model; use `sememe {} {name}`", recipe.kind().command());
     }
-    Ok(Config::parse(recipe.text, &format!("recipe {name}"), overrides)?)
+    Ok(sememe_run::config::parse(recipe.text, &format!("recipe {name}"), overrides)?)
 }
 
 #[cfg(test)]
@@ -75,13 +119,17 @@ mod tests {
         assert_eq!(names, listed, "a recipe needs a line in RECIPES");
         for recipe in RECIPES {
             assert!(!recipe.about().is_empty(), "{} says nothing about itself", recipe.name);
-            if recipe.is_reproduction() {
-                let checked = crate::command::check_reproduction(recipe);
-                assert!(checked.is_ok(), "{}: {checked:?}", recipe.name);
-            } else {
-                let config = config(recipe.name, &[]);
-                assert!(config.is_ok(), "{}: {config:?}", recipe.name);
-            }
+            let checked = match recipe.kind() {
+                Kind::Reproduction => crate::command::check_reproduction(recipe).err().map(|error| error.to_string()),
+                Kind::Generative => generative(recipe.name, &[]).err().map(|error| error.to_string()),
+                Kind::Dictionary => parsed::<sememe_run::dictionary::Config>(recipe),
+                Kind::Comparison => parsed::<sememe_run::dictionary::ComparisonConfig>(recipe),
+            };
+            assert_eq!(checked, None, "{}", recipe.name);
         }
+    }
+
+    fn parsed<C: serde::de::DeserializeOwned + sememe_run::config::Checked>(recipe: &Recipe) -> Option<String> {
+        sememe_run::config::parse::<C>(recipe.text, recipe.name, &[]).err().map(|error| error.to_string())
     }
 }

@@ -145,7 +145,7 @@ fn commands_that_make_no_sense() {
     fs::create_dir_all(folder.join("other")).unwrap_or_else(|error| panic!("{error}"));
     fs::write(folder.join("other/file"), "x").unwrap_or_else(|error| panic!("{error}"));
     let rows: &[(&[&str], &str)] = &[
-        (&["train", "no-such-recipe"], "no recipe `no-such-recipe`"),
+        (&["train", "no-such-recipe"], "`no-such-recipe` is neither a dictionary nor a recipe"),
         (&["train", "element-mcc"], "use `sememe reproduce element-mcc`"),
         (&["reproduce", "three-dots"], "is a single run"),
         (&["reproduce", "element-mcc", "--only", "dz 99"], "no setting matches"),

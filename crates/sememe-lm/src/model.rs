@@ -7,8 +7,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use sememe_kernels::forward::RopeTable;
 
 use crate::hook::{Hook, Intervene, Keep, Place, Untouched};
@@ -41,6 +41,9 @@ pub struct Transformer {
     #[module(skip)]
     description: Arc<Description>,
 }
+
+/// Numbers of each tensor that enter the fingerprint.
+const SAMPLED: usize = 1024;
 
 /// What a pass through the layers needs besides the rows themselves.
 struct Walk<'a> {
@@ -138,6 +141,31 @@ impl Transformer {
     /// What the model is made of.
     pub fn description(&self) -> &Description {
         &self.description
+    }
+
+    /// What tells these weights from those of another model: 16 hexadecimal digits over the config and numbers of every tensor.
+    pub fn fingerprint(&self) -> String {
+        struct Fnv(u64);
+        impl Fnv {
+            fn add(&mut self, bytes: &[u8]) {
+                bytes.iter().for_each(|byte| self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+            }
+        }
+        impl ModuleVisitor for Fnv {
+            fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+                let value = parameter.val();
+                let count = value.shape().num_elements();
+                // A few numbers of each tensor tell models apart; all of a large model would take minutes.
+                let picked: Vec<i32> = (0..SAMPLED.min(count)).map(|k| (k * (count / SAMPLED.min(count))) as i32).collect();
+                let index: Tensor<1, Int> = Tensor::from_data(TensorData::new(picked.clone(), [picked.len()]), &value.device());
+                let values = value.reshape([count]).select(0, index).into_data();
+                values.iter::<f32>().for_each(|value| self.add(&value.to_le_bytes()));
+            }
+        }
+        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        hash.add(self.description.config.to_string().as_bytes());
+        self.visit(&mut hash);
+        format!("{:016x}", hash.0)
     }
 
     /// Where the model lies.

@@ -1,6 +1,6 @@
 //! How well the model predicts: cross-entropy of each next token in nats, and greedy continuation.
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData, activation};
 use sememe_kernels::forward::cross_entropy;
 
 use crate::hook::{Intervene, Untouched};
@@ -63,6 +63,30 @@ impl Transformer {
             let index: Tensor<1, Int> = Tensor::from_data(TensorData::new(index, [places.len()]), &rows.device());
             let logits = self.unembed(rows.clone().select(0, index));
             all.extend(cross_entropy(logits, &targets).into_data().iter::<f32>());
+        }
+        let mut all = all.into_iter();
+        let per_token = spans.iter().map(|&(_, own)| all.by_ref().take(own.saturating_sub(1)).collect()).collect();
+        Nats { per_token }
+    }
+
+    /// `KL(p ‖ q)` of the predictions of each next token in nats, p from the residual stream `clean`, q from `other` `[B, T, d]`.
+    ///
+    /// # Panics
+    /// When a stream does not belong to the tokens.
+    pub fn divergence_of(&self, clean: Tensor<3>, other: Tensor<3>, tokens: &Tokens) -> Nats {
+        let [batch, length, width] = clean.dims();
+        assert_eq!([batch, length], [tokens.batch(), tokens.length()], "rows and tokens");
+        assert_eq!(clean.dims(), other.dims(), "both streams");
+        let (clean, other) = (clean.reshape([batch * length, width]), other.reshape([batch * length, width]));
+        let spans: Vec<(usize, usize)> = tokens.lengths().iter().enumerate().map(|(row, &own)| (row * length, own)).collect();
+        let places: Vec<usize> = spans.iter().flat_map(|&(from, own)| from..(from + own).saturating_sub(1).max(from)).collect();
+        let mut all = Vec::with_capacity(places.len());
+        for places in places.chunks(ROWS) {
+            let index: Vec<i32> = places.iter().map(|&place| place as i32).collect();
+            let index: Tensor<1, Int> = Tensor::from_data(TensorData::new(index, [places.len()]), &clean.device());
+            let log = |rows: &Tensor<2>| activation::log_softmax(self.unembed(rows.clone().select(0, index.clone())), 1);
+            let (p, q) = (log(&clean), log(&other));
+            all.extend((p.clone().exp() * (p - q)).sum_dim(1).into_data().iter::<f32>());
         }
         let mut all = all.into_iter();
         let per_token = spans.iter().map(|&(_, own)| all.by_ref().take(own.saturating_sub(1)).collect()).collect();

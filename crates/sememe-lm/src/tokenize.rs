@@ -52,6 +52,27 @@ impl Tokenizer {
         Ok(self.first.into_iter().chain(encoding.get_ids().iter().copied()).collect())
     }
 
+    /// What stands before every text: the token that begins one, where the model has it.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::encode`].
+    pub fn prefix(&self) -> Result<Vec<u32>, LmError> {
+        let of_nothing = self.encode("")?;
+        let other = self.encode("a")?;
+        // A tokenizer may end texts as well, which is no prefix.
+        Ok(of_nothing.iter().zip(&other).take_while(|(a, b)| a == b).map(|(id, _)| *id).collect())
+    }
+
+    /// Whether a token controls rather than stands for text.
+    pub fn is_special(&self, id: u32) -> bool {
+        self.first == Some(id) || self.inner.get_added_tokens_decoder().get(&id).is_some_and(|token| token.special)
+    }
+
+    /// The piece of text that a token stands for, spaces and line breaks included.
+    pub fn piece(&self, id: u32) -> String {
+        self.inner.decode(&[id], false).unwrap_or_default()
+    }
+
     /// The text of token ids, without control tokens.
     ///
     /// # Errors

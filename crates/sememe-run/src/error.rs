@@ -27,6 +27,21 @@ pub enum RunError {
     /// Training stopped.
     #[error(transparent)]
     Train(#[from] sememe::train::TrainError),
+    /// Activations that cannot be harvested or read.
+    #[error(transparent)]
+    Activations(#[from] crate::activations::ActivationsError),
+    /// A language model.
+    #[error(transparent)]
+    Lm(#[from] sememe_lm::LmError),
+    /// A dictionary that cannot be built.
+    #[error(transparent)]
+    Dictionary(#[from] sememe::dictionary::DictionaryError),
+    /// A dictionary's training stopped.
+    #[error(transparent)]
+    DictionaryTrain(#[from] sememe::dictionary::DictionaryTrainError),
+    /// A dictionary in the format of another tool.
+    #[error(transparent)]
+    Interop(#[from] crate::interop::InteropError),
     /// Data that do not fit the config.
     #[error("{0}")]
     Data(String),

@@ -3,11 +3,12 @@
 //! One folder a kind of run:
 //!
 //! - [`generative`]: generators of data, with penalties on their Jacobian.
+//! - [`dictionary`]: dictionaries of a language model's activations.
 //!
 //! What they share:
 //!
 //! - [`config`]: what a recipe says, checked once.
-//! - [`source`]: arrays of the user's own.
+//! - [`source`], [`text`], [`activations`]: arrays and texts of the user's own, and what a language model makes of text.
 //! - [`start`], [`folder`], [`observe`]: how a run begins, what it leaves on disk (never half), who watches it.
 //! - [`interop`]: dictionaries in the formats of other tools.
 //! - [`report`]: the self-contained page.
@@ -25,9 +26,11 @@
 //! # Ok::<(), sememe_run::config::ConfigError>(())
 //! ```
 
+pub mod activations;
 pub mod atomic;
 mod checkpoint;
 pub mod config;
+pub mod dictionary;
 pub mod error;
 pub mod folder;
 pub mod generative;
@@ -36,3 +39,4 @@ pub mod observe;
 pub mod report;
 pub mod source;
 pub mod start;
+pub mod text;

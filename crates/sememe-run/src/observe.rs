@@ -105,8 +105,8 @@ impl<M> Observer<M> for RunObserver<'_, M> {
 /// A bar, plain lines, JSON lines, or silence.
 pub(crate) enum Progress {
     Bar(ProgressBar),
-    Lines { label: String, first: usize, steps: usize, started: Instant, last: Option<Instant> },
-    Json { label: String, steps: usize },
+    Lines { label: String, unit: &'static str, first: usize, steps: usize, started: Instant, last: Option<Instant> },
+    Json { label: String, unit: &'static str, steps: usize },
     Quiet,
 }
 
@@ -116,15 +116,21 @@ const BETWEEN_LINES: Duration = Duration::from_secs(5);
 impl Progress {
     /// Progress of a job of `steps` steps that stands at `step`.
     pub(crate) fn new(label: &str, step: usize, steps: usize, verbosity: Verbosity) -> Self {
+        Self::of(label, "steps", step, steps, verbosity)
+    }
+
+    /// Progress of a job that is counted in `unit`.
+    pub(crate) fn of(label: &str, unit: &'static str, step: usize, steps: usize, verbosity: Verbosity) -> Self {
         match verbosity {
             Verbosity::Quiet => Self::Quiet,
-            Verbosity::Json => Self::Json { label: label.into(), steps },
+            Verbosity::Json => Self::Json { label: label.into(), unit, steps },
             Verbosity::Progress if std::io::stderr().is_terminal() => {
-                let style = ProgressStyle::with_template("{prefix:>24} {bar:24} {pos}/{len} steps  {per_sec}  {eta} left  {msg}");
+                let template = format!("{{prefix:>24}} {{bar:24}} {{human_pos}}/{{human_len}} {unit}  {{per_sec}}  {{eta}} left  {{msg}}");
+                let style = ProgressStyle::with_template(&template);
                 let bar = ProgressBar::new(steps as u64).with_prefix(label.to_string()).with_position(step as u64);
                 Self::Bar(if let Ok(style) = style { bar.with_style(style) } else { bar })
             }
-            Verbosity::Progress => Self::Lines { label: label.into(), first: step, steps, started: Instant::now(), last: None },
+            Verbosity::Progress => Self::Lines { label: label.into(), unit, first: step, steps, started: Instant::now(), last: None },
         }
     }
 
@@ -136,15 +142,18 @@ impl Progress {
                 bar.set_position(done as u64);
                 bar.set_message(text);
             }
-            Self::Lines { label, first, steps, started, last } => {
+            Self::Lines { label, unit, first, steps, started, last } => {
                 if last.is_none_or(|last| last.elapsed() >= BETWEEN_LINES) || done == *steps {
                     let rate = (done - *first) as f64 / started.elapsed().as_secs_f64().max(1e-9);
                     let left = (*steps - done) as f64 / rate.max(1e-9);
-                    eprintln!("{label}: {done}/{steps} steps, {rate:.0}/s, {left:.0} s left, {text}");
+                    eprintln!("{label}: {done}/{steps} {unit}, {rate:.0}/s, {left:.0} s left, {text}");
                     *last = Some(Instant::now());
                 }
             }
-            Self::Json { label, steps } => println!("{}", json!({"run": label, "step": done, "steps": steps, "losses": losses})),
+            Self::Json { label, unit: "steps", steps } => {
+                println!("{}", json!({"run": label, "step": done, "steps": steps, "losses": losses}))
+            }
+            Self::Json { label, unit, steps } => println!("{}", json!({"job": label, "unit": unit, "done": done, "of": steps})),
             Self::Quiet => {}
         }
     }

@@ -1,28 +1,48 @@
 //! `sememe eval RUN`: the scores of a trained run, computed again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
-use sememe_run::generative;
-use sememe_run::generative::scores_table;
-use serde_json::json;
+use sememe_run::folder::RunFolder;
+use sememe_run::report::Table;
+use sememe_run::{config, dictionary, generative};
+use serde_json::{Value, json};
 
 use super::Context;
+use crate::recipe::Kind;
 
 /// Arguments of `eval`.
 #[derive(Args)]
 pub struct Eval {
     /// Folder of the run.
     run: PathBuf,
+    /// Language model for cross-entropy with the dictionary in place [default: the one of its activations].
+    #[arg(long)]
+    model: Option<String>,
+}
+
+/// Evaluates the run in a folder again, of whatever kind, and writes its report.
+pub fn evaluate_again(run: &Path, model: Option<&str>) -> Result<(Table, Value)> {
+    let table = config::table(&RunFolder::read(run)?.read_config()?, &run.join("config.toml").display().to_string())?;
+    if Kind::of(&table) == Kind::Dictionary {
+        let evaluation = dictionary::evaluate_again(run, model)?;
+        let scores = json!({"reconstruction": evaluation.scores, "nulls": evaluation.nulls, "language": evaluation.language});
+        return Ok((dictionary::scores_table(&evaluation), scores));
+    }
+    if model.is_some() {
+        bail!("--model goes with the run of a dictionary; {} is that of a generative model", run.display());
+    }
+    let evaluation = generative::evaluate_again(run)?;
+    Ok((generative::scores_table(&evaluation), json!(evaluation.scores)))
 }
 
 impl Eval {
     /// Evaluates and prints.
     pub fn run(&self, context: &Context) -> Result<ExitCode> {
-        let evaluation = generative::evaluate_again(&self.run)?;
-        context.result(&scores_table(&evaluation).to_text(), &json!({"run": self.run, "scores": evaluation.scores}));
+        let (table, scores) = evaluate_again(&self.run, self.model.as_deref())?;
+        context.result(&table.to_text(), &json!({"run": self.run, "scores": scores}));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -44,15 +44,12 @@ impl List {
             (Kind::Penalties, "penalties", catalogue(PenaltyKind::ENTRIES)),
             (Kind::Metrics, "metrics", catalogue(MetricKind::ENTRIES)),
             (Kind::Worlds, "worlds", catalogue(WorldKind::ENTRIES)),
-            (Kind::Recipes, "recipes", recipe::all().into_iter().map(|recipe| (recipe.name.to_string(), recipe.about())).collect()),
+            (Kind::Recipes, "recipes", recipes()),
         ];
         let mut text = String::new();
         let mut object = serde_json::Map::new();
-        for (kind, name, entries) in kinds.into_iter().filter(|(kind, ..)| self.kind.is_none_or(|only| only == *kind)) {
-            // What the library has and no command trains yet says so.
-            let whence =
-                if kind == Kind::Dictionaries { " (in the library, `sememe::dictionary`; no command trains them yet)" } else { "" };
-            text += &format!("{name}{whence}\n");
+        for (_, name, entries) in kinds.into_iter().filter(|(kind, ..)| self.kind.is_none_or(|only| only == *kind)) {
+            text += &format!("{name}\n");
             let width = entries.iter().map(|(tag, _)| tag.len()).max().unwrap_or(0);
             for (tag, about) in &entries {
                 text += &format!("  {tag:<width$}  {about}\n");
@@ -63,4 +60,9 @@ impl List {
         context.result(&text, &json!(object));
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Recipes, each with the command that carries it out.
+fn recipes() -> Vec<(String, String)> {
+    recipe::all().into_iter().map(|recipe| (format!("{} {}", recipe.kind().command(), recipe.name), recipe.about())).collect()
 }

@@ -1,7 +1,9 @@
 //! The commands, and what they share: how much is said, and Ctrl-C.
 
 mod bench;
+mod compare;
 mod eval;
+mod harvest;
 mod list;
 mod quickstart;
 mod report;
@@ -25,8 +27,12 @@ use sememe_run::start::RunOptions;
 pub enum Command {
     /// Make data with known factors, train three models on it, and show what each identified (3 minutes).
     Quickstart(quickstart::Quickstart),
-    /// Train what a recipe or a config file describes.
+    /// Keep a language model's activations on text as shards to train on.
+    Harvest(harvest::Harvest),
+    /// Train what a recipe or a config file describes, or a dictionary by its name.
     Train(train::Train),
+    /// Train several dictionaries on the same activations and put them in one table.
+    Compare(compare::Compare),
     /// Evaluate a run again: scores beside their nulls.
     Eval(eval::Eval),
     /// Which latents a dependency structure lets one identify, and why.
@@ -46,7 +52,9 @@ impl Command {
     pub fn run(&self, context: &Context) -> Result<ExitCode> {
         match self {
             Self::Quickstart(command) => command.run(context),
+            Self::Harvest(command) => command.run(context),
             Self::Train(command) => command.run(context),
+            Self::Compare(command) => command.run(context),
             Self::Eval(command) => command.run(context),
             Self::Structure(command) => command.run(context),
             Self::Report(command) => command.run(context),

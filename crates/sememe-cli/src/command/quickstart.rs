@@ -43,7 +43,7 @@ const OBJECTIVES: [&str; 3] = ["no penalty", "latent L1", "dependency sparsity"]
 
 /// The recipe's config under one of the objectives.
 fn config(recipe: &str, objective: &str) -> Result<Config> {
-    let mut config = recipe::config(recipe, &[])?;
+    let mut config = recipe::generative(recipe, &[])?;
     match objective {
         "no penalty" => config.penalty.clear(),
         "latent L1" => {

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use sememe_run::generative;
 use serde_json::json;
 
 use super::{Context, file_link};
@@ -20,7 +19,7 @@ pub struct Report {
 impl Report {
     /// Writes the page.
     pub fn run(&self, context: &Context) -> Result<ExitCode> {
-        generative::evaluate_again(&self.run)?;
+        super::eval::evaluate_again(&self.run, None)?;
         let page = self.run.join("report.html");
         context.result(&format!("report: {}", file_link(&page)), &json!({"report": page}));
         Ok(ExitCode::SUCCESS)

@@ -154,7 +154,7 @@ impl Reproduce {
     /// Runs what has not been run yet, then prints the table.
     pub fn run(&self, context: &Context) -> Result<ExitCode> {
         let recipe = recipe::find(&self.name)?;
-        if !recipe.is_reproduction() {
+        if recipe.kind() != recipe::Kind::Reproduction {
             bail!("recipe `{}` is a single run; use `sememe train {}`", self.name, self.name);
         }
         let reproduction = Reproduction::parse(&recipe)?;

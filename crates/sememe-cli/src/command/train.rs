@@ -1,31 +1,40 @@
-//! `sememe train RECIPE` or `--config FILE`: one run from data to report.
+//! `sememe train NAME` or `--config FILE`: one run from data to report, of a generative model or of a dictionary.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use sememe_run::generative;
-use sememe_run::generative::Config;
-use sememe_run::generative::scores_table;
+use sememe::dictionary::DictionaryKind;
+use sememe_run::report::Table;
 use sememe_run::start::Outcome;
-use serde_json::json;
+use sememe_run::{config, dictionary, generative};
+use serde_json::{Value, json};
 
+use super::harvest::Reading;
 use super::{Context, INTERRUPTED, file_link};
-use crate::recipe;
+use crate::recipe::{self, Kind};
 
 /// Arguments of `train`.
 #[derive(Args)]
 pub struct Train {
-    /// Name of a recipe (`sememe list recipes`).
+    /// Name of a recipe (`sememe list recipes`) or of a dictionary (`sememe list dictionaries`).
     #[arg(conflicts_with = "config", required_unless_present = "config")]
-    recipe: Option<String>,
+    name: Option<String>,
     /// A config of your own (TOML).
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Override a key: `--set model.dz=8 --set penalty.0.weight=0.1`.
+    /// Override a key: `--set model.dz=8 --set penalty.0.weight=0.1`; a key of the dictionary needs no prefix: `--set k=32`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Activations that a dictionary is trained on (`sememe harvest`).
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Or: a model that is harvested while the dictionary trains, with --hook and --text.
+    #[arg(long, conflicts_with = "data")]
+    model: Option<String>,
+    #[command(flatten)]
+    reading: Reading,
     /// Folder of the run [default: runs/NAME].
     #[arg(long)]
     out: Option<PathBuf>,
@@ -37,29 +46,108 @@ pub struct Train {
     overwrite: bool,
 }
 
+/// What is left of a run of either kind.
+enum Ended {
+    Finished(Table, Value),
+    Interrupted(usize),
+}
+
 impl Train {
     /// Trains, evaluates, and prints the scores.
     pub fn run(&self, context: &Context) -> Result<ExitCode> {
-        let (name, config) = match (&self.recipe, &self.config) {
-            (Some(name), _) => (name.clone(), recipe::config(name, &self.set)?),
-            (None, Some(path)) => {
-                let name = path.file_stem().map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned());
-                (name, Config::read(path, &self.set)?)
-            }
-            (None, None) => bail!("give a recipe or --config FILE"),
-        };
+        let (name, origin, table) = self.table()?;
         let out = self.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
-        match generative::train(&config, &out, &context.run_options(self.resume, self.overwrite, self.recipe.clone()))? {
-            Outcome::Finished(evaluation) => {
-                let text = format!("{}\nreport: {}", scores_table(&evaluation).to_text(), file_link(&out.join("report.html")));
-                context.result(&text, &json!({"run": out, "scores": evaluation.scores}));
+        let options = context.run_options(self.resume, self.overwrite, self.name.clone());
+        let kind = Kind::of(&table);
+        let ended = match kind {
+            Kind::Generative => {
+                if self.data.is_some() || self.model.is_some() || self.reading.is_given() {
+                    bail!("--data, --model, --hook and --text go with a dictionary; `{name}` is none (`sememe list dictionaries`)");
+                }
+                let config: generative::Config = config::from_table(table, &origin, &self.set)?;
+                match generative::train(&config, &out, &options)? {
+                    Outcome::Finished(evaluation) => Ended::Finished(generative::scores_table(&evaluation), json!(evaluation.scores)),
+                    Outcome::Interrupted { step } => Ended::Interrupted(step),
+                }
+            }
+            Kind::Dictionary => {
+                let config: dictionary::Config = config::from_table(self.with_data(table)?, &origin, &self.settings())?;
+                match dictionary::train(&config, &out, &options, None)? {
+                    Outcome::Finished(evaluation) => {
+                        let scores =
+                            json!({"reconstruction": evaluation.scores, "nulls": evaluation.nulls, "language": evaluation.language});
+                        Ended::Finished(dictionary::scores_table(&evaluation), scores)
+                    }
+                    Outcome::Interrupted { step } => Ended::Interrupted(step),
+                }
+            }
+            Kind::Reproduction | Kind::Comparison => bail!("`{name}` is more than one run; use `sememe {} {name}`", kind.command()),
+        };
+        match ended {
+            Ended::Finished(table, scores) => {
+                let text = format!("{}\nreport: {}", table.to_text(), file_link(&out.join("report.html")));
+                context.result(&text, &json!({"run": out, "scores": scores}));
                 Ok(ExitCode::SUCCESS)
             }
-            Outcome::Interrupted { step } => {
+            Ended::Interrupted(step) => {
                 context
                     .result(&format!("interrupted after {step} steps; add --resume to go on"), &json!({"run": out, "interrupted": step}));
                 Ok(ExitCode::from(INTERRUPTED))
             }
         }
+    }
+
+    /// Name, origin and keys of what is trained: a recipe's, a file's, or those that a dictionary's name stands for.
+    fn table(&self) -> Result<(String, String, toml::Table)> {
+        if let Some(path) = &self.config {
+            let name = path.file_stem().map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned());
+            let origin = path.display().to_string();
+            let text = std::fs::read_to_string(path).map_err(|source| config::ConfigError::Read { path: path.clone(), source })?;
+            return Ok((name, origin.clone(), config::table(&text, &origin)?));
+        }
+        let name = self.name.clone().unwrap_or_default();
+        if DictionaryKind::ENTRIES.iter().any(|entry| entry.tag == name) {
+            let text = format!("[dictionary]\nname = \"{name}\"");
+            return Ok((name.clone(), format!("dictionary {name}"), config::table(&text, &name)?));
+        }
+        let Ok(recipe) = recipe::find(&name) else {
+            let recipes = recipe::all();
+            let known = DictionaryKind::ENTRIES.iter().map(|entry| entry.tag).chain(recipes.iter().map(|recipe| recipe.name));
+            bail!("`{name}` is neither a dictionary nor a recipe; there are {}", known.collect::<Vec<_>>().join(", "));
+        };
+        let origin = format!("recipe {name}");
+        Ok((name, origin.clone(), config::table(recipe.text, &origin)?))
+    }
+
+    /// The table with the activations that the command line names.
+    fn with_data(&self, mut table: toml::Table) -> Result<toml::Table> {
+        let mut data = toml::Table::new();
+        if let Some(folder) = &self.data {
+            data.insert("activations".into(), folder.display().to_string().into());
+            if self.reading.is_given() {
+                bail!("--hook and --text go with --model; the hooks of --data are chosen by --set data.hooks='[\"12.mlp_out\"]'");
+            }
+        } else if let Some(model) = &self.model {
+            data.insert("live".into(), toml::Value::try_from(self.reading.config(model, 0)?)?);
+        } else {
+            return Ok(table);
+        }
+        let given = table.entry("data").or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        if let Some(given) = given.as_table_mut() {
+            given.remove("activations");
+            given.remove("live");
+            given.extend(data);
+        }
+        Ok(table)
+    }
+
+    /// `--set`, where a key without a table belongs to the dictionary.
+    fn settings(&self) -> Vec<String> {
+        let of_dictionary = |key: &str| !key.contains('.') && !["seed", "about"].contains(&key);
+        let prefixed = |assignment: &String| match assignment.split_once('=') {
+            Some((key, _)) if of_dictionary(key) && !key.is_empty() => format!("dictionary.{assignment}"),
+            _ => assignment.clone(),
+        };
+        self.set.iter().map(prefixed).collect()
     }
 }

@@ -4,6 +4,6 @@ mod page;
 mod picture;
 mod plot;
 
-pub use page::{Block, Page, Section, Table};
+pub use page::{Block, MarkedText, Page, Section, Table};
 pub use picture::image_grid;
-pub use plot::{Curve, Series, comparison, curves, heatmap, loss_plots};
+pub use plot::{Curve, Series, bars, comparison, curves, heatmap, loss_plots};

@@ -76,6 +76,37 @@ pub enum Block {
     },
     /// Blocks side by side.
     Row(Vec<Block>),
+    /// A small heading within a section.
+    Heading(String),
+    /// Lines of text whose pieces are marked by strength.
+    Marked(Vec<MarkedText>),
+}
+
+/// A line of text with marks.
+#[derive(Clone, Debug)]
+pub struct MarkedText {
+    /// Before the line.
+    pub label: String,
+    /// Text, strength of the mark from 0 to 1, and the number behind it.
+    pub pieces: Vec<(String, f64, f32)>,
+}
+
+fn write_marked(out: &mut String, lines: &[MarkedText]) {
+    *out += "<ol class=\"marked\">";
+    for line in lines {
+        let _ = write!(out, "<li><b>{}</b><span>", escape(&line.label));
+        for (text, strength, value) in &line.pieces {
+            let shown = escape(&text.replace('\n', "⏎"));
+            if *strength > 0.0 {
+                let opacity = (0.12 + 0.78 * strength).clamp(0.0, 0.9);
+                let _ = write!(out, "<mark style=\"--m:{opacity:.2}\" title=\"{value:.3}\">{shown}</mark>");
+            } else {
+                *out += &shown;
+            }
+        }
+        *out += "</span></li>";
+    }
+    *out += "</ol>";
 }
 
 /// A heading and what is under it.
@@ -110,6 +141,9 @@ p{max-width:44rem;margin:.6rem 0}.subtitle{color:var(--soft)}
 th,td{padding:.35rem .9rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}th:first-child,td:first-child{text-align:left;padding-left:0}th{color:var(--soft);font-weight:600}
 .note{color:var(--soft);font-size:.87rem;max-width:52rem}.row{display:flex;flex-wrap:wrap;gap:1.5rem;align-items:flex-start}.row>*{flex:1 1 20rem;min-width:0}
 .plot{min-height:17rem;max-width:46rem}td.words{text-align:left;white-space:normal}td.words:first-child{white-space:nowrap}svg{max-width:100%;height:auto}img{image-rendering:pixelated;max-width:100%;border:1px solid var(--line)}
+h3{font-size:1rem;margin:1.6rem 0 .3rem}ol.marked{list-style:none;margin:.3rem 0;padding:0;font-size:.93rem}
+ol.marked li{display:flex;gap:.8rem;padding:.28rem 0;border-bottom:1px solid var(--line)}ol.marked b{flex:0 0 3.4rem;text-align:right;color:var(--soft);font-weight:500;font-variant-numeric:tabular-nums}
+ol.marked span{overflow-wrap:anywhere;white-space:pre-wrap}mark{color:inherit;border-radius:.15rem;background:rgb(230 159 0/var(--m))}
 figure{margin:.8rem 0}figcaption{color:var(--soft);font-size:.87rem}
 details{margin:.8rem 0}summary{cursor:pointer;color:var(--accent)}pre{background:var(--panel);padding:1rem;overflow-x:auto;font-size:.85rem}
 @media(max-width:60rem){.page{grid-template-columns:1fr}nav{position:static}}@media print{nav{display:none}.page{display:block}}
@@ -209,6 +243,10 @@ fn write_block(out: &mut String, block: &Block, has_plots: &mut bool) {
         Block::Details { summary, text } => {
             let _ = write!(out, "<details><summary>{}</summary><pre>{}</pre></details>", escape(summary), escape(text));
         }
+        Block::Heading(text) => {
+            let _ = write!(out, "<h3>{}</h3>", escape(text));
+        }
+        Block::Marked(lines) => write_marked(out, lines),
         Block::Row(blocks) => {
             *out += "<div class=\"row\">";
             for block in blocks {

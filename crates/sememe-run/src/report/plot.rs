@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plotly::common::{ColorBar, ColorScale, ColorScalePalette, DashType, ErrorData, ErrorType, Line, Marker, MarkerSymbol, Mode, Title};
 use plotly::layout::{Axis, AxisType, Margin};
-use plotly::{HeatMap, Layout, Plot, Scatter};
+use plotly::{Bar, HeatMap, Layout, Plot, Scatter};
 use sememe_truth::Matrix;
 use serde_json::Value;
 
@@ -84,6 +84,22 @@ pub fn comparison(title: &str, x_label: &str, y_label: &str, series: &[Series]) 
     }
 }
 
+/// Bars over a number.
+pub fn bars(title: &str, x_label: &str, y_label: &str, points: Vec<(f64, f64)>) -> Block {
+    let (x, y): (Vec<f64>, Vec<f64>) = points.into_iter().unzip();
+    let mut plot = Plot::new();
+    plot.add_trace(Bar::new(x, y).marker(Marker::new().color(COLOURS[0])).show_legend(false));
+    plot.set_layout(
+        Layout::new()
+            .title(Title::with_text(title))
+            .height(300)
+            .margin(Margin::new().top(48).right(12))
+            .x_axis(Axis::new().title(Title::with_text(x_label)))
+            .y_axis(Axis::new().title(Title::with_text(y_label))),
+    );
+    Block::Plot { json: plot.to_json(), alt: format!("{title}: {y_label} over {x_label}") }
+}
+
 /// A matrix as colours, rows from top to bottom, zero to `largest` (the matrix's own largest when `None`).
 pub fn heatmap(title: &str, matrix: &Matrix, row_names: &[String], column_names: &[String], largest: Option<f64>) -> Block {
     let z: Vec<Vec<f64>> = (0..matrix.nrows()).map(|i| (0..matrix.ncols()).map(|j| matrix[(i, j)]).collect()).collect();
@@ -121,6 +137,6 @@ pub fn loss_plots(lines: &[Value]) -> Vec<Block> {
     }
     by_name
         .into_iter()
-        .map(|(name, points)| curves(&name, "step", "loss", points.iter().all(|p| p.1 > 0.0), &[Curve { name: name.clone(), points }]))
+        .map(|(name, points)| curves(&name, "step", "", points.iter().all(|p| p.1 > 0.0), &[Curve { name: name.clone(), points }]))
         .collect()
 }

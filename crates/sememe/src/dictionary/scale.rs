@@ -38,15 +38,50 @@ impl ScaleEstimate {
     }
 }
 
-fn times<const D: usize>(parameter: &mut Param<Tensor<D>>, factor: f64) {
+/// Changes the parameter's value and keeps it a parameter.
+fn change<const D: usize>(parameter: &mut Param<Tensor<D>>, to: impl FnOnce(Tensor<D>) -> Tensor<D>) {
     *parameter = parameter.clone().map(|value| {
         let tracked = value.is_require_grad();
-        let value = value.detach() * factor;
+        let value = to(value.detach());
         if tracked { value.require_grad() } else { value }
     });
 }
 
+fn times<const D: usize>(parameter: &mut Param<Tensor<D>>, factor: f64) {
+    change(parameter, |value| value * factor);
+}
+
 impl Dictionary {
+    /// The dictionary for unscaled activations, of one that was trained on `diag(input) x → diag(output) y`, such as several
+    /// layers each with a scale of its own: `W_enc ← W_enc diag(input)`, `W_dec ← W_dec / diag(output)`,
+    /// `b_dec ← b_dec / output`, `W_skip ← W_skip diag(input) / output`. Its codes are the same.
+    ///
+    /// # Panics
+    /// When `b_dec` is subtracted from the input, or a factor is missing.
+    #[must_use]
+    pub fn fold_columns(mut self, input: &[f64], output: &[f64]) -> Self {
+        assert!(!self.kind.member().form().centred, "an autoencoder has one scale");
+        assert_eq!((input.len(), output.len()), (self.widths().input, self.widths().output), "one factor a column");
+        let device = self.b_dec.val().device();
+        let device = if device.is_autodiff() { device.inner() } else { device };
+        let row = |factors: Vec<f32>| Tensor::<1>::from_floats(factors.as_slice(), &device);
+        let input = row(input.iter().map(|factor| *factor as f32).collect());
+        let inverse = row(output.iter().map(|factor| (1.0 / factor) as f32).collect());
+        let like = |factors: &Tensor<1>, value: &Tensor<2>| {
+            if value.device().is_autodiff() { Tensor::from_inner(factors.clone()) } else { factors.clone() }
+        };
+        change(&mut self.w_enc, |value| value.clone() * like(&input, &value).unsqueeze_dim::<2>(0));
+        change(&mut self.w_dec, |value| value.clone() * like(&inverse, &value).unsqueeze_dim::<2>(0));
+        change(&mut self.b_dec, |value| value.clone() * like(&inverse, &value.unsqueeze_dim::<2>(0)));
+        if let Some(skip) = &mut self.w_skip {
+            change(skip, |value| {
+                let (rows, columns) = (like(&inverse, &value).unsqueeze_dim::<2>(1), like(&input, &value).unsqueeze_dim::<2>(0));
+                value * rows * columns
+            });
+        }
+        self
+    }
+
     /// The dictionary for unscaled activations, of this one that was trained on `input_scale · x → output_scale · y`.
     ///
     /// # Panics

@@ -131,6 +131,20 @@ fn folding_a_scale_keeps_the_output() {
     }
 }
 
+/// The same with a scale of its own for each column, as several layers side by side have.
+#[test]
+fn folding_scales_of_columns_keeps_the_output() {
+    for kind in all().into_iter().filter(|kind| !kind.member().form().centred) {
+        let dictionary = shaken(&kind).evaluated();
+        let (x, factors) = (draw(16, D), (0..D).map(|j| 0.5 + j as f64).collect::<Vec<_>>());
+        let row = Tensor::<1>::from_floats(factors.iter().map(|f| *f as f32).collect::<Vec<_>>().as_slice(), &Device::flex());
+        let row = row.unsqueeze_dim::<2>(0);
+        let expected = dictionary.reconstruct(x.clone() * row.clone()) / row;
+        let folded = dictionary.clone().fold_columns(&factors, &factors);
+        folded.reconstruct(x.clone()).into_data().assert_approx_eq::<f32>(&expected.into_data(), Tolerance::absolute(2e-5));
+    }
+}
+
 #[test]
 fn a_scale_is_estimated_over_batches() {
     let mut estimate = ScaleEstimate::default();

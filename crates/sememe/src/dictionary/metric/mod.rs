@@ -10,7 +10,7 @@ mod reconstruction;
 mod recovered;
 mod similarity;
 
-pub use null::{Covariance, Nulls};
+pub use null::{Covariance, Nulls, linear_dictionary};
 pub use reconstruction::{FrequencyBin, Reconstruction, Scores};
 pub use recovered::{cross_entropy_recovered, divergence_recovered};
 pub use similarity::{Similarity, collinearity, similarity};

@@ -8,11 +8,13 @@
 //! # Source
 //! Pearson 1901 (principal components); random directions as the null of learned ones: Heap et al. 2025, arXiv 2501.17727.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use rand_distr::{Distribution, StandardNormal};
 use sememe_truth::Matrix;
 use sememe_truth::random::stream;
 use serde::{Deserialize, Serialize};
+
+use crate::dictionary::{Dictionary, DictionaryError, DictionaryKind, RawWeights, TopK, Widths};
 
 /// Sums of tokens and of their products.
 #[derive(Clone, Debug)]
@@ -88,10 +90,58 @@ impl Covariance {
     }
 }
 
+impl Covariance {
+    /// The mean of the tokens `[d]`.
+    pub fn mean(&self) -> Vec<f64> {
+        self.sum.iter().map(|sum| sum / self.tokens.max(1) as f64).collect()
+    }
+
+    /// The k first principal components, a row each `[k, d]`; `None` when they cannot be found (numbers that are not finite).
+    pub fn principal_components(&self, k: usize) -> Option<Matrix> {
+        let d = self.sum.len();
+        let eigen = self.matrix().self_adjoint_eigen(faer::Side::Lower).ok()?;
+        // Eigenvalues come in rising order.
+        Some(Matrix::from_fn(k.min(d), d, |i, j| eigen.U()[(j, d - 1 - i)]))
+    }
+
+    /// k random orthonormal directions, a row each `[k, d]`.
+    pub fn random_directions(&self, k: usize, seed: u64) -> Matrix {
+        let d = self.sum.len();
+        let draw = &mut stream(seed, "null/directions");
+        let random = Matrix::from_fn(d, k.min(d), |_, _| StandardNormal.sample(draw));
+        random.qr().compute_thin_Q().transpose().to_owned()
+    }
+}
+
+/// The linear code of k orthonormal `directions [k, d]` around `mean` as a dictionary: latents come in pairs of opposite
+/// directions, of which k are active, so that `x̂ = mean + Σ_i (v_i·(x − mean)) v_i`.
+///
+/// # Errors
+/// No directions at all.
+pub fn linear_dictionary(directions: &Matrix, mean: &[f64], device: &Device) -> Result<Dictionary, DictionaryError> {
+    let (k, d) = (directions.nrows(), directions.ncols());
+    let rows: Vec<f32> = [1.0, -1.0]
+        .into_iter()
+        .flat_map(|sign| (0..k).flat_map(move |i| (0..d).map(move |j| (sign * directions[(i, j)]) as f32)))
+        .collect();
+    let raw = RawWeights {
+        widths: Widths::same(d),
+        w_enc: rows.clone(),
+        b_enc: vec![0.0; 2 * k],
+        w_dec: rows,
+        b_dec: mean.iter().map(|mean| *mean as f32).collect(),
+        threshold: None,
+        r_mag: None,
+        b_mag: None,
+        w_skip: None,
+    };
+    Dictionary::from_raw(DictionaryKind::TopK(TopK { n: 2 * k, k, ..TopK::default() }), raw, device)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn::tensor::{Device, Distribution};
+    use burn::tensor::Distribution;
 
     /// Independent coordinates of variances 9, 1, 1, 1: one component explains 9 of 12; all four explain everything.
     #[test]
@@ -110,5 +160,25 @@ mod tests {
         assert!(all.pca_nmse < 1e-9 && all.random_nmse < 1e-9, "{all:?}");
         let mean = (0..200).map(|seed| seen.nulls(1, seed).expect("finite").random_nmse).sum::<f64>() / 200.0;
         assert!((mean - 0.75).abs() < 0.05, "{mean}");
+    }
+
+    /// The linear code as a dictionary has the error that the eigenvalues say.
+    #[test]
+    fn a_linear_code_as_a_dictionary() {
+        let device = Device::flex();
+        let scale = Tensor::<2>::from_floats([[3.0, 1.0, 2.0, 1.0]], &device);
+        let x = Tensor::<2>::random([500, 4], Distribution::Normal(0.0, 1.0), &device) * scale + 5.0;
+        let mut seen = Covariance::new(4);
+        seen.accumulate(&x);
+        let expected = seen.nulls(2, 3).expect("finite");
+        let nmse = |directions: &Matrix| {
+            let dictionary = linear_dictionary(directions, &seen.mean(), &device).expect("fits");
+            let mut scores = crate::dictionary::metric::Reconstruction::new(4, 4);
+            let codes = dictionary.codes(x.clone());
+            scores.accumulate(&x, &dictionary.decode(&codes, &x), &codes, None);
+            scores.finish().nmse
+        };
+        assert!((nmse(&seen.principal_components(2).expect("finite")) - expected.pca_nmse).abs() < 1e-5);
+        assert!((nmse(&seen.random_directions(2, 3)) - expected.random_nmse).abs() < 1e-5);
     }
 }

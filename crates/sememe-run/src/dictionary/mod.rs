@@ -1,0 +1,19 @@
+//! Runs of dictionaries on a language model's activations: from shards, or live from the model.
+
+mod compare;
+mod config;
+mod evaluate;
+mod language;
+mod latents;
+mod page;
+mod run;
+mod save;
+
+pub use compare::{Comparison, ComparisonConfig, compare, compared_sections, table};
+pub use config::{Config, DataConfig, EvaluationConfig};
+pub use evaluate::{Evaluation, scores_table};
+pub use language::{Judge, LanguageScores};
+pub use latents::{ContextView, LatentView, PromotedToken};
+pub use page::{dictionary_sections, write_page};
+pub use run::{evaluate_again, train};
+pub use save::{Saved, read_dictionary};
