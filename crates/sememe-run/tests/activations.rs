@@ -56,7 +56,7 @@ fn never() -> Interrupt {
 
 fn finished(config: &HarvestConfig, folder: &Path) -> Activations {
     match harvest(config, folder, (false, false), Verbosity::Quiet, &never()) {
-        Ok(Harvested::Finished(source)) => source,
+        Ok(Harvested::Finished(source)) => *source,
         other => panic!("{other:?}"),
     }
 }
@@ -134,7 +134,7 @@ fn a_harvest_that_was_stopped_ends_at_the_same_bits() {
         let ended = harvest(&config, &path, (resume, false), Verbosity::Quiet, &stopped).unwrap_or_else(|error| panic!("{error}"));
         resume = true;
         match ended {
-            Harvested::Finished(source) => Some(source),
+            Harvested::Finished(source) => Some(*source),
             Harvested::Interrupted { .. } => None,
         }
     });

@@ -127,7 +127,7 @@ impl HarvestConfig {
 #[derive(Debug)]
 pub enum Harvested {
     /// Everything is there.
-    Finished(Activations),
+    Finished(Box<Activations>),
     /// It was interrupted with so many tokens written, and can be resumed.
     Interrupted {
         /// Tokens in finished shards.
@@ -264,7 +264,7 @@ pub fn harvest(
     if let Some(before) = before {
         state.check_same(&before.manifest)?;
         if before.manifest.resume.is_none() {
-            return Ok(Harvested::Finished(before));
+            return Ok(Harvested::Finished(Box::new(before)));
         }
         state.restore(before.manifest, &mut contexts)?;
     } else {
@@ -278,7 +278,7 @@ pub fn harvest(
     if tokens == 0 && state.manifest.test_tokens() == 0 {
         return Err(ActivationsError::Empty("the text gave no tokens; give longer text".into()));
     }
-    Ok(Harvested::Finished(Activations { path: path.into(), manifest: state.manifest }))
+    Ok(Harvested::Finished(Box::new(Activations { path: path.into(), manifest: state.manifest })))
 }
 
 /// Makes sure that nothing is in the way.

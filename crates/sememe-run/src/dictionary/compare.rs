@@ -151,7 +151,7 @@ pub fn compare(
         options.verbosity,
         &options.interrupt,
     )? {
-        Harvested::Finished(source) => source,
+        Harvested::Finished(source) => *source,
         Harvested::Interrupted { .. } => return Ok(None),
     };
     let first = config.config_of(&config.run[0], 0, &folder);

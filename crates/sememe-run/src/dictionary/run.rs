@@ -206,14 +206,14 @@ fn held_out(config: &Config, path: &Path, options: &RunOptions) -> Result<Option
     let some = HarvestConfig { tokens: SCALE_TOKENS, test_tokens, ..live };
     let resume = folder.join("activations.json").is_file();
     Ok(match harvest(&some, &folder, (resume, false), options.verbosity, &options.interrupt)? {
-        Harvested::Finished(source) => Some(source),
+        Harvested::Finished(source) => Some(*source),
         Harvested::Interrupted { .. } => None,
     })
 }
 
 /// Batches of either source.
 enum Source {
-    Shards(ShardBatches),
+    Shards(Box<ShardBatches>),
     Live(Box<LiveBatches>),
 }
 
@@ -221,7 +221,7 @@ impl Source {
     fn new(config: &Config, source: &Activations, hooks: &Hooks, path: &Path, step: usize, device: &Device) -> Result<Self, RunError> {
         let batch = config.training.batch_tokens;
         Ok(match &config.data.live {
-            None => Self::Shards(ShardBatches::new(source.clone(), hooks.clone(), batch, config.seed, device.clone())?),
+            None => Self::Shards(Box::new(ShardBatches::new(source.clone(), hooks.clone(), batch, config.seed, device.clone())?)),
             Some(live) => {
                 let mut batches = LiveBatches::new(live, source.clone(), hooks.clone(), batch, device.clone())?;
                 batches.restore(&path.join(LIVE), step)?;
