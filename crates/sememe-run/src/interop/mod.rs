@@ -8,6 +8,7 @@
 //! To add a format: its own file with `read` and `write`, and one line in [`Format`].
 
 mod arrays;
+mod convert;
 mod dictionary_learning;
 mod gemma_scope;
 mod pickle;
@@ -18,11 +19,12 @@ mod torch_file;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
-use sememe::dictionary::{Dictionary, DictionaryError};
+use sememe::dictionary::{Dictionary, DictionaryError, DictionaryKind};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 pub use arrays::{Array, Arrays};
+pub use convert::convert;
 
 /// Why a dictionary could not be read or written: always with the file.
 #[derive(Debug, Error)]
@@ -92,6 +94,11 @@ impl Format {
         }
     }
 
+    /// The format of this name.
+    pub fn from_tag(tag: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.tag() == tag)
+    }
+
     /// The format of what lies at `path`, by the files that are there.
     pub fn of(path: &Path) -> Option<Self> {
         let has = |name: &str| path.join(name).is_file();
@@ -116,7 +123,7 @@ pub struct Imported {
     pub dictionary: Dictionary,
     /// Its format.
     pub format: Format,
-    /// What the file says beside the weights (model, hook, …).
+    /// What the file says beside the map from x to x̂ (model, hook, …).
     pub metadata: Map<String, Value>,
 }
 
@@ -181,14 +188,20 @@ fn write_json(path: &Path, value: &Value) -> Result<(), InteropError> {
     write_bytes(path, &bytes)
 }
 
+/// `config` without `keys`.
+fn without(config: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
+    config.iter().filter(|(key, _)| !keys.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
 /// A config that a format has no place for.
 fn cannot_write(dictionary: &Dictionary, path: &Path, format: Format, possible: &str) -> InteropError {
-    InteropError::Unsupported {
-        path: path.into(),
-        key: "name",
-        got: format!("`{}`", dictionary.kind.tag()),
-        expected: format!("{} can hold {possible}", format.tag()),
-    }
+    let tag = dictionary.kind.tag();
+    let got = match &dictionary.kind {
+        DictionaryKind::Transcoder(transcoder) => format!("`{tag}` of `{}`", transcoder.base.tag()),
+        DictionaryKind::Crosscoder(crosscoder) => format!("`{tag}` of `{}`", crosscoder.base.tag()),
+        _ => format!("`{tag}`"),
+    };
+    InteropError::Unsupported { path: path.into(), key: "name", got, expected: format!("{} can hold {possible}", format.tag()) }
 }
 
 #[cfg(test)]
