@@ -1,6 +1,7 @@
 //! The commands, and what they share: how much is said, and Ctrl-C.
 
 mod bench;
+mod convert;
 mod eval;
 mod list;
 mod quickstart;
@@ -37,6 +38,8 @@ pub enum Command {
     Reproduce(reproduce::Reproduce),
     /// What there is: models, penalties, metrics, worlds, recipes.
     List(list::List),
+    /// Write a dictionary in the format of another tool.
+    Convert(convert::Convert),
     /// Time the exact Jacobian penalty.
     Bench(bench::Bench),
 }
@@ -52,6 +55,7 @@ impl Command {
             Self::Report(command) => command.run(context),
             Self::Reproduce(command) => command.run(context),
             Self::List(command) => command.run(context),
+            Self::Convert(command) => command.run(context),
             Self::Bench(command) => command.run(context),
         }
     }
