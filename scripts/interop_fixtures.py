@@ -1,7 +1,7 @@
 """Small dictionaries in the formats of other tools, made with those tools, beside what they compute.
 
-Needs `pip install torch sae-lens dictionary-learning` in an environment of its own, and writes
-`crates/sememe-run/tests/interop/`. For each dictionary: its folder as the tool saves it, and
+Needs `pip install torch sae-lens dictionary-learning eai-sparsify` in an environment of its own
+(`SPARSIFY_DISABLE_TRITON=1` without a GPU), and writes `crates/sememe-run/tests/interop/`. For each dictionary: its folder as the tool saves it, and
 `expected.json` with an input, its reconstruction and its L0.
 
     python scripts/interop_fixtures.py
@@ -10,6 +10,7 @@ Needs `pip install torch sae-lens dictionary-learning` in an environment of its 
 import json
 import pathlib
 import shutil
+import tempfile
 
 import numpy as np
 import torch
@@ -18,7 +19,9 @@ from dictionary_learning.trainers.batch_top_k import BatchTopKSAE
 from dictionary_learning.trainers.matryoshka_batch_top_k import MatryoshkaBatchTopKSAE
 from dictionary_learning.trainers.top_k import AutoEncoderTopK
 from safetensors.torch import save_file
-from sae_lens import SAE
+from sae_lens import SAE, BatchTopKTrainingSAE, BatchTopKTrainingSAEConfig, GatedTrainingSAE, GatedTrainingSAEConfig, TopKTrainingSAE, TopKTrainingSAEConfig
+from sae_lens.training.activation_scaler import ActivationScaler
+from sparsify import SparseCoder, SparseCoderConfig
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "crates/sememe-run/tests/interop"
 D, D_OUT, N, K, TOKENS = 6, 5, 16, 3, 8
@@ -57,6 +60,35 @@ def sae_lens(name, architecture, d_out=None, **more):
     sae.save_model(folder)
     codes = sae.encode(x)
     expected(folder, sae(x), codes.to_dense() if codes.is_sparse else codes)
+
+
+def sae_lens_checkpoint(name, training_class, config_class, threshold=None, **more):
+    """A checkpoint from the middle of training, with the activations' scale beside it, and what SAELens makes of it at the end."""
+    scale = 0.7
+    sae = training_class(config_class(d_in=D, d_sae=N, normalize_activations="expected_average_only_in", **more))
+    shake(sae)
+    if threshold is not None:
+        sae.topk_threshold.fill_(threshold)
+    folder = OUT / name
+    sae.save_model(folder)
+    ActivationScaler(scaling_factor=scale).save(str(folder / "activation_scaler.json"))
+    sae.fold_activation_norm_scaling_factor(scale)
+    with tempfile.TemporaryDirectory() as final:
+        sae.save_inference_model(final)
+        finished = SAE.load_from_disk(final)
+    expected(folder, finished(x), finished.encode(x))
+
+
+def sae_lens_hook_z():
+    """Activations that come as heads, which SAELens lays side by side."""
+    config = {"architecture": "standard", "d_in": D, "d_sae": N, "reshape_activations": "hook_z",
+              "metadata": {"model_name": "none", "hook_name": "blocks.0.attn.hook_z"}}
+    sae = SAE.from_dict(config)
+    shake(sae)
+    folder = OUT / "saelens-hook-z"
+    sae.save_model(folder)
+    heads = x.reshape(TOKENS, 2, D // 2)
+    expected(folder, sae(heads).reshape(TOKENS, D), sae.encode(heads))
 
 
 def dictionary_learning(name, dictionary, threshold=None):
@@ -111,6 +143,15 @@ def sparsify(name, transcode):
     expected(folder, output, codes)
 
 
+def sparse_coder(name, **more):
+    coder = SparseCoder(D, SparseCoderConfig(num_latents=N, k=K, **more))
+    shake(coder)
+    folder = OUT / name
+    coder.save_to_disk(folder)
+    acts, indices, _ = coder.encode(x)
+    expected(folder, coder(x).sae_out, torch.zeros(TOKENS, N).scatter(1, indices, acts))
+
+
 def gemma_scope():
     folder = OUT / "gemma-scope"
     folder.mkdir(parents=True, exist_ok=True)
@@ -145,4 +186,12 @@ dictionary_learning("dl-gated", dl.GatedAutoEncoder(D, N))
 sparsify("sparsify-topk", transcode=False)
 sparsify("sparsify-skip-transcoder", transcode=True)
 gemma_scope()
+sae_lens_checkpoint("saelens-topk-checkpoint", TopKTrainingSAE, TopKTrainingSAEConfig, k=K)
+sae_lens_checkpoint("saelens-gated-checkpoint", GatedTrainingSAE, GatedTrainingSAEConfig)
+sae_lens_checkpoint("saelens-batchtopk-checkpoint", BatchTopKTrainingSAE, BatchTopKTrainingSAEConfig, threshold=0.4, k=K)
+sae_lens_checkpoint("saelens-batchtopk-checkpoint-plain", BatchTopKTrainingSAE, BatchTopKTrainingSAEConfig, threshold=0.4, k=K,
+                    rescale_acts_by_decoder_norm=False)
+sae_lens_hook_z()
+sparse_coder("sparsify-skip", skip_connection=True)
+sparse_coder("sparsify-transcoder", transcode=True)
 print(f"{len(list(OUT.iterdir()))} dictionaries in {OUT}")

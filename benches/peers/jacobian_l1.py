@@ -2,7 +2,7 @@
 
 Needs `pip install torch numpy`. Run both in one go on an otherwise idle machine, on as many threads as the other side has:
 
-    cargo run --release -- bench; python benches/peers/jacobian_l1.py
+    cargo run --release -- bench; env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python benches/peers/jacobian_l1.py
 
 Sizes 16 -> 256 -> 256 -> 784, batch 128, exact GELU, single precision.
 """

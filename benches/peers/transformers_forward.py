@@ -2,23 +2,28 @@
 
 Needs `pip install torch transformers gguf accelerate`. Run both in one go on an otherwise idle machine, on as many threads as the other side has:
 
-    cargo run --release -p sememe-lm --example forward_speed -- models/SmolLM2-135M-Instruct.Q4_1.gguf 4 512
-    python benches/peers/transformers_forward.py models/SmolLM2-135M-Instruct.Q4_1.gguf 4 512
+    cargo run --release --example forward_speed -- models/SmolLM2-135M-Instruct.Q4_1.gguf 4 512
+    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python benches/peers/transformers_forward.py models/SmolLM2-135M-Instruct.Q4_1.gguf 4 512
 
 Single precision, attention by PyTorch's fused kernel (`sdpa`), no cache, gradients off. Layers after the last wanted are cut off.
+One JSON line a part: tokens a second by the median and by the least of the passes. A further argument is the number of threads.
 """
 
+import json
 import statistics
 import sys
 import time
 from pathlib import Path
 
 import torch
+import transformers
 from transformers import AutoModelForCausalLM
 
 path = Path(sys.argv[1] if len(sys.argv) > 1 else "models/SmolLM2-135M-Instruct.Q4_1.gguf")
 rows = int(sys.argv[2]) if len(sys.argv) > 2 else 4
 length = int(sys.argv[3]) if len(sys.argv) > 3 else 512
+if len(sys.argv) > 4:
+    torch.set_num_threads(int(sys.argv[4]))
 PASSES = 5
 
 model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32, attn_implementation="sdpa").eval()
@@ -36,7 +41,18 @@ def report(name, run):
             run()
             seconds.append(time.perf_counter() - start)
     count = rows * length
-    print(f"{name:<28} median {count / statistics.median(seconds):8.1f} tokens/s   best {count / min(seconds):8.1f}", flush=True)
+    print(json.dumps({
+        "part": name,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "threads": torch.get_num_threads(),
+        "rows": rows,
+        "tokens_a_row": length,
+        "median_tokens_per_second": count / statistics.median(seconds),
+        "best_tokens_per_second": count / min(seconds),
+        "median_seconds": statistics.median(seconds),
+        "passes": PASSES,
+    }), flush=True)
 
 
 def cross_entropy():
@@ -46,7 +62,6 @@ def cross_entropy():
     return sum(torch.nn.functional.cross_entropy(model.lm_head(h), t, reduction="sum") for h, t in parts) / len(targets)
 
 
-print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; {rows} rows of {length} tokens")
 last = len(layers) - 1
 for layer in [12, 15, last]:
     model.model.layers = layers[: layer + 1]

@@ -2,6 +2,7 @@
 
 mod bench;
 mod compare;
+mod convert;
 mod eval;
 mod harvest;
 mod list;
@@ -43,6 +44,8 @@ pub enum Command {
     Reproduce(reproduce::Reproduce),
     /// What there is: models, penalties, metrics, worlds, recipes.
     List(list::List),
+    /// Write a dictionary in the format of another tool.
+    Convert(convert::Convert),
     /// Time the exact Jacobian penalty.
     Bench(bench::Bench),
 }
@@ -60,6 +63,7 @@ impl Command {
             Self::Report(command) => command.run(context),
             Self::Reproduce(command) => command.run(context),
             Self::List(command) => command.run(context),
+            Self::Convert(command) => command.run(context),
             Self::Bench(command) => command.run(context),
         }
     }

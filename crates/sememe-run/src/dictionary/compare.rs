@@ -15,12 +15,12 @@ use super::evaluate::{Evaluation, HeldOut, evaluate};
 use super::language::Judge;
 use super::page::{dictionary_sections, points};
 use super::run::{checked, train};
-use super::save::read_dictionary;
 use crate::activations::{Activations, HarvestConfig, Harvested, harvest};
 use crate::atomic;
 use crate::config::{Checked, OutputConfig};
 use crate::error::RunError;
 use crate::folder::{FolderError, RunFolder};
+use crate::interop::sememe::open;
 use crate::report::{Block, Page, Section, Table};
 use crate::start::{Outcome, RunOptions};
 use sememe::dictionary::DictionaryPlan;
@@ -168,7 +168,7 @@ pub fn compare(
         }
         let similarity = match &runs[..] {
             [(a, _), (b, _), ..] => {
-                let decoder = |path: &Path| read_dictionary(path, &Device::flex()).map(|(dictionary, _)| dictionary.w_dec.val());
+                let decoder = |path: &Path| open(path, &Device::flex()).map(|(dictionary, _)| dictionary.w_dec.val());
                 let Similarity { mmcs, hungarian_cosine } = similarity(decoder(a)?, decoder(b)?);
                 Some((mmcs, hungarian_cosine))
             }

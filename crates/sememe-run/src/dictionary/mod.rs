@@ -7,7 +7,6 @@ mod language;
 mod latents;
 mod page;
 mod run;
-mod save;
 
 pub use compare::{Comparison, ComparisonConfig, compare, compared_sections, table};
 pub use config::{Config, DataConfig, EvaluationConfig};
@@ -16,4 +15,3 @@ pub use language::{Judge, LanguageScores};
 pub use latents::{ContextView, LatentView, PromotedToken};
 pub use page::{dictionary_sections, write_page};
 pub use run::{evaluate_again, train};
-pub use save::{Saved, read_dictionary};

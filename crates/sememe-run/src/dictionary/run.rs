@@ -11,12 +11,12 @@ use super::config::{Config, DataConfig};
 use super::evaluate::{Evaluation, Training, evaluate};
 use super::language::Judge;
 use super::page::write_page;
-use super::save::{Saved, read_dictionary, write_dictionary};
 use crate::activations::{Activations, ActivationsError, HarvestConfig, Harvested, Hooks, LiveBatches, ShardBatches, harvest};
 use crate::checkpoint;
 use crate::config::parse;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::interop::sememe::{Saved, open, save};
 use crate::observe::RunObserver;
 use crate::start::{Outcome, RunOptions, label_of, open_run};
 
@@ -56,11 +56,11 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions, judge: Option<&
     };
     folder.cut_metrics_after(fit.step)?;
     let mut batches = Source::new(config, &source, &hooks, path, fit.step, &device.clone().inner())?;
-    let save = |fit: &Fit<Dictionary>| checkpoint::save(&folder, fit, &fit.model.memory.state(&device.clone().inner()));
+    let checkpoint = |fit: &Fit<Dictionary>| checkpoint::save(&folder, fit, &fit.model.memory.state(&device.clone().inner()));
     let every = (config.output.log_every, config.output.checkpoint_every);
     let label = label_of(path);
     let mut observer =
-        RunObserver::new(&folder, &save, &label, (fit.step, plan.steps), every, options.verbosity, options.interrupt.clone());
+        RunObserver::new(&folder, &checkpoint, &label, (fit.step, plan.steps), every, options.verbosity, options.interrupt.clone());
     let (started, from) = (Instant::now(), fit.step);
     let trained = train_dictionary(fit, &mut batches, plan, &mut observer);
     observer.finish();
@@ -68,7 +68,7 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions, judge: Option<&
         return Err(failure);
     }
     let fit = trained?;
-    save(&fit)?;
+    checkpoint(&fit)?;
     if fit.step < plan.steps {
         batches.save(&path.join(LIVE))?;
         return Ok(Outcome::Interrupted { step: fit.step });
@@ -76,7 +76,7 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions, judge: Option<&
     let new_tokens = (fit.step - from) * plan.batch_tokens;
     let tokens_per_second = (new_tokens > 0).then(|| new_tokens as f64 / started.elapsed().as_secs_f64());
     let folded = fold(fit.model.evaluated(), &source, &hooks);
-    write_dictionary(path, &folded, about(&source, &hooks, &config.dictionary, &folded))?;
+    save(path, &folded, about(&source, &hooks, &config.dictionary, &folded))?;
     let evaluation = evaluate(config, &source, &hooks, &folded, judge)?;
     let dead_after_tokens = config.dictionary.member().dead_after_tokens();
     let dead = fit.model.memory.dead(dead_after_tokens).len();
@@ -103,7 +103,7 @@ pub fn evaluate_again(path: &Path, model: Option<&str>) -> Result<Evaluation, Ru
         None => Activations::open(&path.join(LIVE))?,
     };
     let (source, hooks) = checked(&config, source)?;
-    let (dictionary, saved) = read_dictionary(path, &Device::flex())?;
+    let (dictionary, saved) = open(path, &Device::flex())?;
     if saved.fingerprint != source.manifest.fingerprint {
         let message = "these activations are of another model than those that the dictionary was trained on".into();
         return Err(ActivationsError::Mismatch { path: source.path, message }.into());

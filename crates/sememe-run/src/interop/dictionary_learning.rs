@@ -10,7 +10,8 @@
 //! | JumpReluAutoEncoder | `W_enc`, `b_enc`, `W_dec`, `b_dec`, `threshold [n]`; b_dec is not taken off | jumprelu |
 //! | GatedAutoEncoder | `encoder.weight`, `decoder.weight`, `decoder_bias`, `gate_bias`, `mag_bias`, `r_mag` | gated |
 //!
-//! TopK and BatchTopK have the same arrays: without `config.json` they cannot be told apart.
+//! TopK and BatchTopK have the same arrays: without `config.json` they cannot be told apart. Early versions have no `k`
+//! or `threshold` among the arrays; `group_sizes` matters in training alone, since all groups are active after it.
 //!
 //! # Source
 //! dictionary_learning 0.1.0, dictionary.py and trainers/*.py.
@@ -22,10 +23,25 @@ use sememe::dictionary::{Dictionary, DictionaryKind, Gated, JumpRelu, RawWeights
 use serde_json::{Map, Value, json};
 
 use super::arrays::{Array, Arrays};
-use super::{Format, InteropError, cannot_write, read_json, torch_file, write_json};
+use super::{Format, InteropError, cannot_write, read_json, torch_file, without, write_json};
 
-/// The class that the arrays have, and the config where they do not say.
-fn class_of(arrays: &Arrays<'_>, config: &Map<String, Value>) -> Option<String> {
+/// Keys of the config's `trainer` that say what the weights and the kind say already.
+const MAP_KEYS: &[&str] =
+    &["activation_dim", "dict_class", "dict_size", "group_fractions", "group_sizes", "group_weights", "k", "trainer_class"];
+
+/// Classes that are read.
+const KNOWN: [&str; 7] = [
+    "AutoEncoder",
+    "AutoEncoderNew",
+    "AutoEncoderTopK",
+    "BatchTopKSAE",
+    "MatryoshkaBatchTopKSAE",
+    "JumpReluAutoEncoder",
+    "GatedAutoEncoder",
+];
+
+/// The class that the config names, which the arrays must bear out, or that they have where it names none.
+fn class_of(path: &Path, arrays: &Arrays<'_>, config: &Map<String, Value>) -> Result<String, InteropError> {
     let named = config.get("trainer").and_then(|trainer| trainer.get("dict_class")).and_then(Value::as_str);
     // Written as `AutoEncoder` or as `<class 'dictionary_learning.….AutoEncoder'>`.
     let named = named.map(|name| name.trim_end_matches("'>").rsplit('.').next().unwrap_or(name).to_string());
@@ -33,25 +49,42 @@ fn class_of(arrays: &Arrays<'_>, config: &Map<String, Value>) -> Option<String> 
         Some("GatedAutoEncoder")
     } else if arrays.has("W_enc") {
         Some(if arrays.has("group_sizes") { "MatryoshkaBatchTopKSAE" } else { "JumpReluAutoEncoder" })
-    } else if arrays.has("k") {
+    } else if arrays.has("b_dec") {
         None
     } else if arrays.has("decoder.bias") {
         Some("AutoEncoderNew")
     } else {
         Some("AutoEncoder")
     };
-    by_arrays.map(str::to_string).or(named)
+    match (named, by_arrays) {
+        (Some(named), Some(found)) if KNOWN.contains(&named.as_str()) && named != found => Err(InteropError::Content {
+            path: path.into(),
+            message: format!(
+                "`trainer.dict_class` is \"{named}\", but ae.pt holds the arrays of {found}; give the config.json that belongs to it"
+            ),
+        }),
+        (Some(named), _) if KNOWN.contains(&named.as_str()) => Ok(named),
+        (Some(named), _) => Err(InteropError::Unsupported {
+            path: path.into(),
+            key: "trainer.dict_class",
+            got: format!("\"{named}\""),
+            expected: format!("known are {}", KNOWN.join(", ")),
+        }),
+        (None, Some(found)) => Ok(found.into()),
+        (None, None) => Err(InteropError::Content {
+            path: path.into(),
+            message: "TopK and BatchTopK have the same arrays; give the config.json whose trainer.dict_class says which this is".into(),
+        }),
+    }
 }
 
-/// The dictionary in the folder, and its config as it stands.
+/// The dictionary in the folder, and what else its config says of the training.
 pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<String, Value>), InteropError> {
     let (cfg_path, weights_path) = (folder.join("config.json"), folder.join("ae.pt"));
     let config = if cfg_path.is_file() { read_json(&cfg_path)? } else { Map::new() };
     let mut arrays = torch_file::read(&weights_path)?;
-    let class = class_of(&arrays, &config).ok_or_else(|| InteropError::Content {
-        path: cfg_path.clone(),
-        message: "TopK and BatchTopK have the same arrays; give the config.json whose trainer.dict_class says which this is".into(),
-    })?;
+    let class = class_of(&cfg_path, &arrays, &config)?;
+    let trainer = config.get("trainer").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut k = 0;
     let scalar = |arrays: &mut Arrays<'_>, name: &str| arrays.take(name, 0).map(|array| array.values[0]);
     let (w_enc, w_dec) = if arrays.has("W_enc") {
@@ -65,15 +98,7 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
         "AutoEncoderNew" => ("encoder.bias", "decoder.bias"),
         "AutoEncoderTopK" | "BatchTopKSAE" => ("encoder.bias", "b_dec"),
         "MatryoshkaBatchTopKSAE" | "JumpReluAutoEncoder" => ("b_enc", "b_dec"),
-        "GatedAutoEncoder" => ("gate_bias", "decoder_bias"),
-        other => {
-            return Err(InteropError::Unsupported {
-                path: cfg_path,
-                key: "trainer.dict_class",
-                got: format!("\"{other}\""),
-                expected: "known are AutoEncoder, AutoEncoderNew, AutoEncoderTopK, BatchTopKSAE, MatryoshkaBatchTopKSAE, JumpReluAutoEncoder, GatedAutoEncoder".into(),
-            });
-        }
+        _ => ("gate_bias", "decoder_bias"),
     };
     let mut raw = RawWeights {
         widths: Widths { input: d, output: w_dec.shape[1] },
@@ -88,20 +113,26 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
     };
     match class.as_str() {
         "AutoEncoderTopK" | "BatchTopKSAE" | "MatryoshkaBatchTopKSAE" => {
-            k = scalar(&mut arrays, "k")?.round() as usize;
-            // Older versions have none.
-            let threshold = if arrays.has("threshold") { scalar(&mut arrays, "threshold")? } else { -1.0 };
+            let in_config = trainer.get("k").and_then(Value::as_f64).filter(|_| !arrays.has("k"));
+            k = in_config.map_or_else(|| scalar(&mut arrays, "k"), |k| Ok(k as f32))?.round() as usize;
+            let threshold = arrays.has("threshold").then(|| scalar(&mut arrays, "threshold")).transpose()?;
             if class != "AutoEncoderTopK" {
-                if threshold < 0.0 {
-                    return Err(InteropError::Content {
-                        path: weights_path.clone(),
-                        message: format!("`threshold` is {threshold}: training had not yet set it, so tokens cannot be encoded alone"),
-                    });
+                match threshold {
+                    Some(threshold) if threshold >= 0.0 => raw.threshold = Some(vec![threshold; n]),
+                    found => {
+                        let found = found.map_or("missing".into(), |threshold| threshold.to_string());
+                        let message = format!("`threshold` is {found}: training had not yet set it, so tokens cannot be encoded alone");
+                        return Err(InteropError::Content { path: weights_path.clone(), message });
+                    }
                 }
-                raw.threshold = Some(vec![threshold; n]);
             }
-            if arrays.has("group_sizes") {
-                arrays.take("group_sizes", 1)?;
+            if class == "MatryoshkaBatchTopKSAE" {
+                let sizes = arrays.take("group_sizes", 1)?.values;
+                let sum: f32 = sizes.iter().sum();
+                if sum != n as f32 {
+                    let message = format!("`group_sizes` add up to {sum}, but there are {n} latents");
+                    return Err(InteropError::Content { path: weights_path.clone(), message });
+                }
             }
         }
         "JumpReluAutoEncoder" => raw.threshold = Some(arrays.take_shaped("threshold", &[n])?),
@@ -122,7 +153,7 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
         _ => DictionaryKind::JumpRelu(JumpRelu { n, ..JumpRelu::default() }),
     };
     let dictionary = Dictionary::from_raw(kind, raw, device).map_err(|source| InteropError::Dictionary { path: folder.into(), source })?;
-    Ok((dictionary, config))
+    Ok((dictionary, without(&trainer, MAP_KEYS)))
 }
 
 /// Writes the folder; keys of `metadata` stand in the config's `trainer`.
@@ -167,6 +198,6 @@ pub(super) fn write(dictionary: &Dictionary, folder: &Path, metadata: &Map<Strin
             trainer[key] = value.clone();
         }
     }
-    torch_file::write(&folder.join("ae.pt"), &arrays)?;
+    torch_file::write(&folder.join("ae.pt"), &arrays, &["k"])?;
     write_json(&folder.join("config.json"), &json!({ "trainer": trainer }))
 }

@@ -8,21 +8,24 @@
 //! To add a format: its own file with `read` and `write`, and one line in [`Format`].
 
 mod arrays;
+mod convert;
 mod dictionary_learning;
 mod gemma_scope;
 mod pickle;
 mod saelens;
+pub mod sememe;
 mod sparsify;
 mod torch_file;
 
 use std::path::{Path, PathBuf};
 
+use ::sememe::dictionary::{Dictionary, DictionaryError, DictionaryKind};
 use burn::tensor::Device;
-use sememe::dictionary::{Dictionary, DictionaryError};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 pub use arrays::{Array, Arrays};
+pub use convert::convert;
 
 /// Why a dictionary could not be read or written: always with the file.
 #[derive(Debug, Error)]
@@ -76,11 +79,13 @@ pub enum Format {
     Sparsify,
     /// `params.npz`, or the folder that holds it.
     GemmaScope,
+    /// Our own: a folder with `dictionary.json` and `dictionary.safetensors`, such as that of a finished run.
+    Sememe,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 4] = [Self::SaeLens, Self::DictionaryLearning, Self::Sparsify, Self::GemmaScope];
+    pub const ALL: [Self; 5] = [Self::SaeLens, Self::DictionaryLearning, Self::Sparsify, Self::GemmaScope, Self::Sememe];
 
     /// The name by which commands know it.
     pub fn tag(self) -> &'static str {
@@ -89,7 +94,13 @@ impl Format {
             Self::DictionaryLearning => "dictionary-learning",
             Self::Sparsify => "sparsify",
             Self::GemmaScope => "gemma-scope",
+            Self::Sememe => "sememe",
         }
+    }
+
+    /// The format of this name.
+    pub fn from_tag(tag: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.tag() == tag)
     }
 
     /// The format of what lies at `path`, by the files that are there.
@@ -103,6 +114,8 @@ impl Format {
             Some(Self::Sparsify)
         } else if has("ae.pt") {
             Some(Self::DictionaryLearning)
+        } else if has(sememe::ABOUT) {
+            Some(Self::Sememe)
         } else {
             None
         }
@@ -116,7 +129,7 @@ pub struct Imported {
     pub dictionary: Dictionary,
     /// Its format.
     pub format: Format,
-    /// What the file says beside the weights (model, hook, …).
+    /// What the file says beside the map from x to x̂ (model, hook, …).
     pub metadata: Map<String, Value>,
 }
 
@@ -126,7 +139,7 @@ pub struct Imported {
 /// What is missing, damaged or cannot be represented, with the file.
 pub fn import(path: &Path, format: Option<Format>, device: &Device) -> Result<Imported, InteropError> {
     let Some(format) = format.or_else(|| Format::of(path)) else {
-        let known = "sae_weights.safetensors (saelens), sae.safetensors (sparsify), ae.pt (dictionary-learning), params.npz (gemma-scope)";
+        let known = "sae_weights.safetensors (saelens), sae.safetensors (sparsify), ae.pt (dictionary-learning), params.npz (gemma-scope), dictionary.json (sememe)";
         return Err(InteropError::Content {
             path: path.into(),
             message: format!("holds no dictionary of a known format; known are {known}"),
@@ -137,6 +150,7 @@ pub fn import(path: &Path, format: Option<Format>, device: &Device) -> Result<Im
         Format::DictionaryLearning => dictionary_learning::read(path, device),
         Format::Sparsify => sparsify::read(path, device),
         Format::GemmaScope => gemma_scope::read(path, device),
+        Format::Sememe => sememe::read(path, device),
     }?;
     Ok(Imported { dictionary, format, metadata })
 }
@@ -152,6 +166,7 @@ pub fn export(dictionary: &Dictionary, format: Format, path: &Path, metadata: &M
         Format::DictionaryLearning => dictionary_learning::write(&dictionary, path, metadata),
         Format::Sparsify => sparsify::write(&dictionary, path, metadata),
         Format::GemmaScope => gemma_scope::write(&dictionary, path),
+        Format::Sememe => sememe::write(&dictionary, path, metadata),
     }
 }
 
@@ -181,14 +196,20 @@ fn write_json(path: &Path, value: &Value) -> Result<(), InteropError> {
     write_bytes(path, &bytes)
 }
 
+/// `config` without `keys`.
+fn without(config: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
+    config.iter().filter(|(key, _)| !keys.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
 /// A config that a format has no place for.
 fn cannot_write(dictionary: &Dictionary, path: &Path, format: Format, possible: &str) -> InteropError {
-    InteropError::Unsupported {
-        path: path.into(),
-        key: "name",
-        got: format!("`{}`", dictionary.kind.tag()),
-        expected: format!("{} can hold {possible}", format.tag()),
-    }
+    let tag = dictionary.kind.tag();
+    let got = match &dictionary.kind {
+        DictionaryKind::Transcoder(transcoder) => format!("`{tag}` of `{}`", transcoder.base.tag()),
+        DictionaryKind::Crosscoder(crosscoder) => format!("`{tag}` of `{}`", crosscoder.base.tag()),
+        _ => format!("`{tag}`"),
+    };
+    InteropError::Unsupported { path: path.into(), key: "name", got, expected: format!("{} can hold {possible}", format.tag()) }
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Sparsify folders: `cfg.json` and `sae.safetensors`, TopK dictionaries and transcoders.
 //!
 //! `encoder.weight [n, d_in]`, `encoder.bias [n]`, `W_dec [n, d_out]`, `b_dec [d_out]`, and `W_skip [d_out, d_in]`
-//! where there is a skip; `b_dec` is taken off before the encoder of an autoencoder, and not of a transcoder.
+//! where there is a skip; `b_dec` is taken off before the encoder unless `transcode`, which is a matter apart from the
+//! skip. Transcoders there have one width, so others are not written.
 //!
 //! # Source
-//! EleutherAI's sparsify, sparsify/sparse_coder.py.
+//! EleutherAI's sparsify 1.3, sparsify/sparse_coder.py.
 
 use std::path::Path;
 
@@ -13,9 +14,23 @@ use sememe::dictionary::{Dictionary, DictionaryKind, RawWeights, TopK, Transcode
 use serde_json::{Map, Value, json};
 
 use super::arrays::{Array, read_safetensors, write_safetensors};
-use super::{Format, InteropError, cannot_write, read_json, write_json};
+use super::{Format, InteropError, cannot_write, read_json, without, write_json};
 
-/// The dictionary in the folder, and its config as it stands.
+/// Keys of the config that say what the weights and the kind say already.
+const MAP_KEYS: &[&str] = &[
+    "activation",
+    "d_in",
+    "expansion_factor",
+    "k",
+    "multi_topk",
+    "normalize_decoder",
+    "num_latents",
+    "signed",
+    "skip_connection",
+    "transcode",
+];
+
+/// The dictionary in the folder, and what else its config says.
 pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<String, Value>), InteropError> {
     let (cfg_path, weights_path) = (folder.join("cfg.json"), folder.join("sae.safetensors"));
     let keys = read_json(&cfg_path)?;
@@ -42,8 +57,11 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
     let decoder = arrays.take("W_dec", 2)?;
     let output = decoder.shape[1];
     let skip = arrays.has("W_skip").then(|| arrays.take_shaped("W_skip", &[output, input])).transpose()?;
-    let is_transcoder = flag("transcode") || skip.is_some() || input != output;
-    let raw = RawWeights {
+    let is_centred = !flag("transcode");
+    if is_centred && input != output {
+        return Err(unsupported("transcode", "false".into(), "activations of one width go in and another comes out; say true"));
+    }
+    let mut raw = RawWeights {
         widths: Widths { input, output },
         w_enc: encoder.values,
         b_enc: arrays.take_shaped("encoder.bias", &[n])?,
@@ -56,10 +74,14 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
     };
     arrays.finish()?;
     let topk = DictionaryKind::TopK(TopK { n, k, ..TopK::default() });
+    let is_transcoder = !is_centred || raw.w_skip.is_some();
+    if is_centred && is_transcoder {
+        raw = raw.moved_centre(-1.0);
+    }
     let kind =
         if is_transcoder { DictionaryKind::Transcoder(Transcoder { base: Box::new(topk), skip: raw.w_skip.is_some() }) } else { topk };
     let dictionary = Dictionary::from_raw(kind, raw, device).map_err(|source| InteropError::Dictionary { path: folder.into(), source })?;
-    Ok((dictionary, keys))
+    Ok((dictionary, without(&keys, MAP_KEYS)))
 }
 
 /// Writes the folder; keys of `metadata` stand beside ours.
@@ -73,6 +95,14 @@ pub(super) fn write(dictionary: &Dictionary, folder: &Path, metadata: &Map<Strin
     };
     let raw = dictionary.raw();
     let (n, widths) = (raw.n(), raw.widths);
+    if widths.input != widths.output {
+        return Err(InteropError::Unsupported {
+            path: folder.into(),
+            key: "d",
+            got: format!("{} in and {} out", widths.input, widths.output),
+            expected: "sparsify can hold one width".into(),
+        });
+    }
     let mut arrays = vec![
         ("encoder.weight", Array::matrix(n, widths.input, raw.w_enc)),
         ("encoder.bias", Array::vector(raw.b_enc)),
@@ -82,7 +112,8 @@ pub(super) fn write(dictionary: &Dictionary, folder: &Path, metadata: &Map<Strin
     arrays.extend(raw.w_skip.map(|values| ("W_skip", Array::matrix(widths.output, widths.input, values))));
     let mut config = json!({
         "activation": "topk",
-        "expansion_factor": n as f64 / widths.input as f64,
+        // A whole number there, and of no effect beside `num_latents`.
+        "expansion_factor": n / widths.input,
         "normalize_decoder": true,
         "num_latents": n,
         "k": topk.k,

@@ -96,8 +96,9 @@ fn gather(raw: &[f32], offset: usize, shape: &[usize], strides: &[usize]) -> Res
         .collect())
 }
 
-/// Writes named tensors as `torch.save` of a state dict would, in single precision.
-pub(super) fn write(path: &Path, arrays: &[(&str, Array)]) -> Result<(), InteropError> {
+/// Writes named tensors as `torch.save` of a state dict would: those named in `integers` as 32-bit integers, the others
+/// in single precision.
+pub(super) fn write(path: &Path, arrays: &[(&str, Array)], integers: &[&str]) -> Result<(), InteropError> {
     let content = |message: String| InteropError::Content { path: path.into(), message };
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
@@ -105,10 +106,12 @@ pub(super) fn write(path: &Path, arrays: &[(&str, Array)]) -> Result<(), Interop
         archive.start_file(name, options).map_err(|error| content(error.to_string()))?;
         archive.write_all(bytes).map_err(|error| content(error.to_string()))
     };
-    add("archive/data.pkl".into(), &pickled(arrays))?;
+    add("archive/data.pkl".into(), &pickled(arrays, integers))?;
     add("archive/byteorder".into(), b"little")?;
-    for (storage, (_, array)) in arrays.iter().enumerate() {
-        let bytes: Vec<u8> = array.values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    for (storage, (name, array)) in arrays.iter().enumerate() {
+        let is_integer = integers.contains(name);
+        let to_bytes = |value: &f32| if is_integer { (value.round() as i32).to_le_bytes() } else { value.to_le_bytes() };
+        let bytes: Vec<u8> = array.values.iter().flat_map(to_bytes).collect();
         add(format!("archive/data/{storage}"), &bytes)?;
     }
     add("archive/version".into(), b"3\n")?;
@@ -117,7 +120,7 @@ pub(super) fn write(path: &Path, arrays: &[(&str, Array)]) -> Result<(), Interop
 }
 
 /// The pickle of a dictionary of tensors, each the whole of its own storage.
-fn pickled(arrays: &[(&str, Array)]) -> Vec<u8> {
+fn pickled(arrays: &[(&str, Array)], integers: &[&str]) -> Vec<u8> {
     let mut out = vec![0x80, 2, b'}', b'('];
     let text = |out: &mut Vec<u8>, text: &str| {
         out.push(b'X');
@@ -132,7 +135,8 @@ fn pickled(arrays: &[(&str, Array)]) -> Vec<u8> {
         text(&mut out, name);
         out.extend(b"ctorch._utils\n_rebuild_tensor_v2\n((");
         text(&mut out, "storage");
-        out.extend(b"ctorch\nFloatStorage\n");
+        let storage_kind = if integers.contains(name) { "IntStorage" } else { "FloatStorage" };
+        out.extend(format!("ctorch\n{storage_kind}\n").bytes());
         text(&mut out, &storage.to_string());
         text(&mut out, "cpu");
         int(&mut out, array.values.len());
