@@ -46,7 +46,7 @@ pub enum Command {
     List(list::List),
     /// Write a dictionary in the format of another tool.
     Convert(convert::Convert),
-    /// Time the exact Jacobian penalty.
+    /// Time what this machine does, as ratios, other tools included.
     Bench(bench::Bench),
 }
 

@@ -160,13 +160,14 @@ pub fn import(path: &Path, format: Option<Format>, device: &Device) -> Result<Im
 /// # Errors
 /// What the format cannot say, or what cannot be written.
 pub fn export(dictionary: &Dictionary, format: Format, path: &Path, metadata: &Map<String, Value>) -> Result<(), InteropError> {
-    let dictionary = dictionary.as_jumprelu();
+    // Other tools know a choice over a batch only as the threshold that it leaves.
+    let dictionary = &if format == Format::Sememe { dictionary.clone() } else { dictionary.as_jumprelu() };
     match format {
-        Format::SaeLens => saelens::write(&dictionary, path, metadata),
-        Format::DictionaryLearning => dictionary_learning::write(&dictionary, path, metadata),
-        Format::Sparsify => sparsify::write(&dictionary, path, metadata),
-        Format::GemmaScope => gemma_scope::write(&dictionary, path),
-        Format::Sememe => sememe::write(&dictionary, path, metadata),
+        Format::SaeLens => saelens::write(dictionary, path, metadata),
+        Format::DictionaryLearning => dictionary_learning::write(dictionary, path, metadata),
+        Format::Sparsify => sparsify::write(dictionary, path, metadata),
+        Format::GemmaScope => gemma_scope::write(dictionary, path),
+        Format::Sememe => sememe::write(dictionary, path, metadata),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `sememe bench`: the time of the exact Jacobian penalty, alone and within a training step, in one run.
+//! `sememe bench jacobian`: the time of the exact Jacobian penalty, alone and within a training step, in one run.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -15,11 +15,12 @@ use sememe::train::{Event, Fit, Flow, Observer, Plan, Term};
 use sememe_truth::random::stream;
 use serde_json::json;
 
-use super::Context;
+use super::median;
+use crate::command::Context;
 
-/// Arguments of `bench`.
+/// Arguments of `bench jacobian`.
 #[derive(Args)]
-pub struct Bench {
+pub struct Jacobian {
     /// Repetitions, after a warm-up.
     #[arg(long, default_value_t = 30)]
     repeat: usize,
@@ -39,13 +40,7 @@ impl<M> Observer<M> for Silent {
     }
 }
 
-/// Median, in milliseconds.
-fn median(mut seconds: Vec<f64>) -> f64 {
-    seconds.sort_by(f64::total_cmp);
-    1e3 * seconds.get(seconds.len() / 2).copied().unwrap_or(0.0)
-}
-
-impl Bench {
+impl Jacobian {
     /// Times and prints.
     pub fn run(&self, context: &Context) -> Result<ExitCode> {
         let device = Device::flex().autodiff();
