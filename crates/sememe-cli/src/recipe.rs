@@ -18,6 +18,8 @@ pub enum Kind {
     Generative,
     /// One run of a dictionary: `[dictionary]`.
     Dictionary,
+    /// One run of a small transformer: `[transformer]`.
+    LanguageModel,
     /// A result over a grid: `[[axis]]`.
     Reproduction,
     /// Dictionaries on the same activations: `[harvest]`.
@@ -32,6 +34,7 @@ impl Kind {
             () if has("axis") => Self::Reproduction,
             () if has("harvest") => Self::Comparison,
             () if has("dictionary") => Self::Dictionary,
+            () if has("transformer") => Self::LanguageModel,
             () => Self::Generative,
         }
     }
@@ -39,7 +42,7 @@ impl Kind {
     /// The command that carries it out.
     pub fn command(self) -> &'static str {
         match self {
-            Self::Generative | Self::Dictionary => "train",
+            Self::Generative | Self::Dictionary | Self::LanguageModel => "train",
             Self::Reproduction => "reproduce",
             Self::Comparison => "compare",
         }
@@ -61,6 +64,7 @@ const RECIPES: &[Recipe] = recipes![
     "penalties",
     "weight-sweep",
     "ablation",
+    "pocket",
     "pocket-dictionaries",
     "smollm2-dictionaries"
 ];
@@ -123,6 +127,7 @@ mod tests {
                 Kind::Reproduction => crate::command::check_reproduction(recipe).err().map(|error| error.to_string()),
                 Kind::Generative => generative(recipe.name, &[]).err().map(|error| error.to_string()),
                 Kind::Dictionary => parsed::<sememe_run::dictionary::Config>(recipe),
+                Kind::LanguageModel => parsed::<sememe_run::language_model::Config>(recipe),
                 Kind::Comparison => parsed::<sememe_run::dictionary::ComparisonConfig>(recipe),
             };
             assert_eq!(checked, None, "{}", recipe.name);

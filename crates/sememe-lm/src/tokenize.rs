@@ -24,6 +24,14 @@ impl Tokenizer {
         Self::from_bytes(&bytes, None, file)
     }
 
+    /// From the text of a `tokenizer.json`; `file` is for messages.
+    ///
+    /// # Errors
+    /// A text that is not understood.
+    pub fn from_json(json: &str, file: &Path) -> Result<Self, LmError> {
+        Self::from_bytes(json.as_bytes(), None, file)
+    }
+
     /// From the metadata of a GGUF file.
     ///
     /// # Errors

@@ -15,6 +15,9 @@ pub enum RunError {
     /// An array of the user's own.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// Text of the user's own.
+    #[error(transparent)]
+    Text(#[from] crate::text::TextError),
     /// The run's folder.
     #[error(transparent)]
     Folder(#[from] FolderError),

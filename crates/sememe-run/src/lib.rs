@@ -4,6 +4,7 @@
 //!
 //! - [`generative`]: generators of data, with penalties on their Jacobian.
 //! - [`dictionary`]: dictionaries of a language model's activations.
+//! - [`language_model`]: small transformers on text.
 //!
 //! What they share:
 //!
@@ -35,6 +36,7 @@ pub mod error;
 pub mod folder;
 pub mod generative;
 pub mod interop;
+pub mod language_model;
 pub mod observe;
 pub mod report;
 pub mod source;

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use sememe_run::folder::RunFolder;
 use sememe_run::report::Table;
-use sememe_run::{config, dictionary, generative};
+use sememe_run::{config, dictionary, generative, language_model};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -26,13 +26,18 @@ pub struct Eval {
 /// Evaluates the run in a folder again, of whatever kind, and writes its report.
 pub fn evaluate_again(run: &Path, model: Option<&str>) -> Result<(Table, Value)> {
     let table = config::table(&RunFolder::read(run)?.read_config()?, &run.join("config.toml").display().to_string())?;
-    if Kind::of(&table) == Kind::Dictionary {
+    let kind = Kind::of(&table);
+    if kind == Kind::Dictionary {
         let evaluation = dictionary::evaluate_again(run, model)?;
         let scores = json!({"reconstruction": evaluation.scores, "nulls": evaluation.nulls, "language": evaluation.language});
         return Ok((dictionary::scores_table(&evaluation), scores));
     }
     if model.is_some() {
-        bail!("--model goes with the run of a dictionary; {} is that of a generative model", run.display());
+        bail!("--model goes with the run of a dictionary, which {} is not", run.display());
+    }
+    if kind == Kind::LanguageModel {
+        let evaluation = language_model::evaluate_again(run)?;
+        return Ok((evaluation.table(), json!(evaluation.lines)));
     }
     let evaluation = generative::evaluate_again(run)?;
     Ok((generative::scores_table(&evaluation), json!(evaluation.scores)))

@@ -1,4 +1,4 @@
-//! `sememe train NAME` or `--config FILE`: one run from data to report, of a generative model or of a dictionary.
+//! `sememe train NAME` or `--config FILE`: one run from data to report: a generative model, a dictionary, a small transformer.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use clap::Args;
 use sememe::dictionary::DictionaryKind;
 use sememe_run::report::Table;
 use sememe_run::start::Outcome;
-use sememe_run::{config, dictionary, generative};
+use sememe_run::{config, dictionary, generative, language_model};
 use serde_json::{Value, json};
 
 use super::harvest::Reading;
@@ -60,10 +60,17 @@ impl Train {
         let options = context.run_options(self.resume, self.overwrite, self.name.clone());
         let kind = Kind::of(&table);
         let ended = match kind {
-            Kind::Generative => {
-                if self.data.is_some() || self.model.is_some() || self.reading.is_given() {
-                    bail!("--data, --model, --hook and --text go with a dictionary; `{name}` is none (`sememe list dictionaries`)");
+            Kind::Generative | Kind::LanguageModel if self.data.is_some() || self.model.is_some() || self.reading.is_given() => {
+                bail!("--data, --model, --hook and --text go with a dictionary; `{name}` is none (`sememe list dictionaries`)");
+            }
+            Kind::LanguageModel => {
+                let config: language_model::Config = config::from_table(table, &origin, &self.set)?;
+                match language_model::train(&config, &out, &options)? {
+                    Outcome::Finished(evaluation) => Ended::Finished(evaluation.table(), json!(evaluation.lines)),
+                    Outcome::Interrupted { step } => Ended::Interrupted(step),
                 }
+            }
+            Kind::Generative => {
                 let config: generative::Config = config::from_table(table, &origin, &self.set)?;
                 match generative::train(&config, &out, &options)? {
                     Outcome::Finished(evaluation) => Ended::Finished(generative::scores_table(&evaluation), json!(evaluation.scores)),
