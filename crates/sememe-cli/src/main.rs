@@ -1,6 +1,7 @@
 //! The command `sememe`: one file a command under `command/`.
 
 mod command;
+mod pocket;
 mod recipe;
 
 use std::process::ExitCode;
