@@ -23,6 +23,11 @@ fn pocket() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/pocket").display().to_string()
 }
 
+fn succeeds(folder: &Path, args: &[&str]) {
+    let output = sememe(folder, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
 fn fine(folder: &Path, args: &[&str]) -> serde_json::Value {
     let output = sememe(folder, args);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -119,6 +124,10 @@ fn several_hooks_and_live() {
         "a.txt",
         "--buffer-mib",
         "2",
+        "--context-tokens",
+        "64",
+        "--test-fraction",
+        "0.3",
         "--set",
         "k=4",
         "--json",
@@ -155,6 +164,10 @@ fn interrupted_runs_resume_to_the_same_bits() {
         "a.txt",
         "--buffer-mib",
         "2",
+        "--context-tokens",
+        "64",
+        "--test-fraction",
+        "0.3",
         "--quiet",
         "--set",
         "k=4",
@@ -163,7 +176,7 @@ fn interrupted_runs_resume_to_the_same_bits() {
         let longer = ["--set", "training.steps=300"];
         let whole = format!("{name}-whole");
         let args = [args, &SHORT, &longer].concat();
-        assert!(sememe(&folder, &[&args[..], &["--out", &whole]].concat()).status.success());
+        succeeds(&folder, &[&args[..], &["--out", &whole]].concat());
         for signal in ["-INT", "-KILL"] {
             let stopped = format!("{name}{signal}");
             let mut child = start(&folder, &[&args[..], &["--out", &stopped]].concat());
@@ -176,7 +189,7 @@ fn interrupted_runs_resume_to_the_same_bits() {
             assert!(sent.is_ok_and(|status| status.success()));
             let status = child.wait().unwrap_or_else(|error| panic!("{error}"));
             assert!(!status.success(), "{stopped} was not stopped in time");
-            assert!(sememe(&folder, &[&args[..], &["--out", &stopped, "--resume"]].concat()).status.success());
+            succeeds(&folder, &[&args[..], &["--out", &stopped, "--resume"]].concat());
             for file in ["dictionary.safetensors", "dictionary.json"] {
                 let read = |run: &str| fs::read(folder.join(run).join(file)).unwrap_or_else(|error| panic!("{run}: {error}"));
                 assert!(read(&whole) == read(&stopped), "{stopped}: {file} has other bits");
@@ -306,6 +319,6 @@ fn what_makes_no_sense() {
     let shard = folder.join("acts/test-00000.safetensors");
     let bytes = fs::read(&shard).unwrap_or_default();
     fs::write(&shard, &bytes[..bytes.len() / 2]).unwrap_or_else(|error| panic!("{error}"));
-    let short = ["train", "topk", "--data", "acts", "--quiet", "--set", "data.hooks=[\"1.resid_post\"]", "--set", "k=4"];
+    let short = ["train", "topk", "--data", "acts", "--quiet", "--overwrite", "--set", "data.hooks=[\"1.resid_post\"]", "--set", "k=4"];
     refused(&folder, &[&short[..], &SHORT].concat(), "the file is damaged");
 }

@@ -194,7 +194,7 @@ fn batches_are_a_function_of_the_step() {
     for step in [2 * per_epoch - 1, per_epoch, 1, 0, per_epoch - 1] {
         assert!(numbers(&mut batches(), step) == steps[step], "step {step} alone");
     }
-    let mut rows = |epoch: usize| {
+    let rows = |epoch: usize| {
         let mut rows: Vec<Vec<u32>> = steps[epoch * per_epoch..(epoch + 1) * per_epoch]
             .iter()
             .flat_map(|(input, _)| input.chunks(width).map(|row| row.iter().map(|x| x.to_bits()).collect()))

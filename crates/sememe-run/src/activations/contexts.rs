@@ -37,13 +37,15 @@ pub(crate) struct Contexts {
     /// Documents that were begun.
     document: usize,
     pending: VecDeque<Context>,
+    /// Of the last document.
+    bytes_per_token: f64,
 }
 
 impl Contexts {
     pub fn new(documents: Documents, tokenizer: &Arc<Tokenizer>, config: &HarvestConfig) -> Result<Self, ActivationsError> {
         let HarvestConfig { context_tokens: length, test_fraction, seed, .. } = *config;
         let (prefix, tokenizer) = (tokenizer.prefix()?, tokenizer.clone());
-        Ok(Self { documents, tokenizer, prefix, length, test_fraction, seed, document: 0, pending: VecDeque::new() })
+        Ok(Self { documents, tokenizer, prefix, length, test_fraction, seed, document: 0, pending: VecDeque::new(), bytes_per_token: 0.0 })
     }
 
     /// Where the stream stands: documents begun, and contexts of the last one that are still to come.
@@ -62,9 +64,11 @@ impl Contexts {
         Ok(())
     }
 
-    /// Bytes of text read and in all.
+    /// Bytes of text that were handed out as contexts, about, and in all.
     pub fn bytes(&self) -> (u64, u64) {
-        (self.documents.bytes_read(), self.documents.bytes())
+        let pending: usize = self.pending.iter().map(|context| context.ids.len()).sum();
+        let waiting = (self.bytes_per_token * pending as f64) as u64;
+        (self.documents.bytes_read().saturating_sub(waiting), self.documents.bytes())
     }
 
     fn next_document(&mut self) -> Result<bool, ActivationsError> {
@@ -72,6 +76,7 @@ impl Contexts {
         let number = self.document;
         self.document += 1;
         let ids = self.tokenizer.encode(&document.text)?;
+        self.bytes_per_token = document.text.len() as f64 / ids.len().max(1) as f64;
         let own = ids.strip_prefix(self.prefix.as_slice()).unwrap_or(&ids);
         for (index, piece) in own.chunks(self.length - self.prefix.len().min(self.length - 1)).enumerate() {
             let mut draw = stream(self.seed, &format!("activations/test/{number}/{}", index / SECTION));

@@ -270,13 +270,16 @@ pub fn harvest(
     } else {
         state.manifest.write(path)?;
     }
-    let finished = state.run(&mut contexts, verbosity, interrupt)?;
-    let tokens = state.manifest.train_tokens();
-    if !finished {
-        return Ok(Harvested::Interrupted { tokens });
+    let ended = state.run(&mut contexts, verbosity, interrupt).and_then(|finished| {
+        let nothing = state.manifest.train_tokens() == 0 && state.manifest.test_tokens() == 0;
+        if finished && nothing { Err(ActivationsError::Empty("the text gave no tokens; give longer text".into())) } else { Ok(finished) }
+    });
+    if ended.is_err() && !resume && state.manifest.train.is_empty() {
+        // Nothing was harvested that a resumed harvest could use.
+        at(path, std::fs::remove_dir_all(path))?;
     }
-    if tokens == 0 && state.manifest.test_tokens() == 0 {
-        return Err(ActivationsError::Empty("the text gave no tokens; give longer text".into()));
+    if !ended? {
+        return Ok(Harvested::Interrupted { tokens: state.manifest.train_tokens() });
     }
     Ok(Harvested::Finished(Box::new(Activations { path: path.into(), manifest: state.manifest })))
 }

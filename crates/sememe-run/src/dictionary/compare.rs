@@ -20,7 +20,7 @@ use crate::atomic;
 use crate::config::{Checked, OutputConfig};
 use crate::error::RunError;
 use crate::folder::{FolderError, RunFolder};
-use crate::interop::sememe::open;
+use crate::interop::native::open;
 use crate::report::{Block, Page, Section, Table};
 use crate::start::{Outcome, RunOptions};
 use sememe::dictionary::DictionaryPlan;

@@ -128,7 +128,7 @@ pub(super) fn evaluate(
 ) -> Result<Evaluation, RunError> {
     if source.manifest.test_tokens() == 0 {
         return Err(RunError::Data(format!(
-            "{}: no held-out tokens to evaluate on; harvest longer text, or with a larger --test-fraction",
+            "{}: no held-out tokens to evaluate on; harvest longer text, with a larger --test-fraction, or with another seed",
             source.path.display()
         )));
     }

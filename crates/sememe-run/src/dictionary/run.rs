@@ -16,7 +16,7 @@ use crate::checkpoint;
 use crate::config::parse;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::interop::sememe::{Saved, open, save};
+use crate::interop::native::{Saved, open, save};
 use crate::observe::RunObserver;
 use crate::start::{Outcome, RunOptions, label_of, open_run};
 

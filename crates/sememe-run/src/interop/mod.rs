@@ -11,16 +11,16 @@ mod arrays;
 mod convert;
 mod dictionary_learning;
 mod gemma_scope;
+pub mod native;
 mod pickle;
 mod saelens;
-pub mod sememe;
 mod sparsify;
 mod torch_file;
 
 use std::path::{Path, PathBuf};
 
-use ::sememe::dictionary::{Dictionary, DictionaryError, DictionaryKind};
 use burn::tensor::Device;
+use sememe::dictionary::{Dictionary, DictionaryError, DictionaryKind};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
@@ -114,7 +114,7 @@ impl Format {
             Some(Self::Sparsify)
         } else if has("ae.pt") {
             Some(Self::DictionaryLearning)
-        } else if has(sememe::ABOUT) {
+        } else if has(native::ABOUT) {
             Some(Self::Sememe)
         } else {
             None
@@ -150,7 +150,7 @@ pub fn import(path: &Path, format: Option<Format>, device: &Device) -> Result<Im
         Format::DictionaryLearning => dictionary_learning::read(path, device),
         Format::Sparsify => sparsify::read(path, device),
         Format::GemmaScope => gemma_scope::read(path, device),
-        Format::Sememe => sememe::read(path, device),
+        Format::Sememe => native::read(path, device),
     }?;
     Ok(Imported { dictionary, format, metadata })
 }
@@ -167,7 +167,7 @@ pub fn export(dictionary: &Dictionary, format: Format, path: &Path, metadata: &M
         Format::DictionaryLearning => dictionary_learning::write(dictionary, path, metadata),
         Format::Sparsify => sparsify::write(dictionary, path, metadata),
         Format::GemmaScope => gemma_scope::write(dictionary, path),
-        Format::Sememe => sememe::write(dictionary, path, metadata),
+        Format::Sememe => native::write(dictionary, path, metadata),
     }
 }
 

@@ -67,10 +67,13 @@ trait Reader: Send {
     fn bytes_read(&self) -> u64;
 }
 
+/// Opens a file, whose documents lie under a key.
+type Open = fn(&Path, key: &str) -> Result<Box<dyn Reader>, String>;
+
 /// A format.
 struct Kind {
     ending: &'static str,
-    open: fn(&Path, key: &str) -> Result<Box<dyn Reader>, String>,
+    open: Open,
 }
 
 /// Every format.
