@@ -1,10 +1,11 @@
 //! The encoder of a sparse dictionary: pre-activations and the choice of active latents in one stream, never holding `[N, n]`.
 //!
-//! `u = (x − c) Wᵀ + b`, `x [N, d]`, `W [n, d]`; then of u the positive entries that are
+//! `u = (x − c) Wᵀ + b`, `x [N, d]`, `W [n, d]`; then of u the positive entries (of either sign in the last case) that are
 //!
 //! - [`Choice::PerRow`]: the k largest of each row (TopK),
 //! - [`Choice::WholeBatch`]: the k·N largest of the whole batch (BatchTopK; rows are ragged),
-//! - [`Choice::Above`]: above a threshold a latent (JumpReLU).
+//! - [`Choice::Above`]: above a threshold a latent (JumpReLU),
+//! - [`Choice::Over`]: the same with thresholds of either sign (all that a loss can depend on).
 //!
 //! The product is formed for a block of latents at a time and scanned while
 //! it is in the cache, against the best threshold known so far. Ties go to
@@ -39,6 +40,8 @@ pub enum Choice {
     WholeBatch(usize),
     /// Those above the threshold of their latent, `[n]`.
     Above(Tensor<1>),
+    /// Those above the threshold of their latent, `[n]`, which may be below 0: negative entries too.
+    Over(Tensor<1>),
 }
 
 /// How the encoder's product is formed.
@@ -53,7 +56,7 @@ pub enum Precision {
     Bf16,
 }
 
-/// The active latents of `x [N, d]` and their pre-activations `[entries]`, which are positive.
+/// The active latents of `x [N, d]` and their pre-activations `[entries]`, which are positive but for [`Choice::Over`].
 ///
 /// `centre [d]`, `weight [n, d]`, `bias [n]`. The values carry no gradient:
 /// hand them to [`sparse_encode`](crate::sparse_encode), which gives them one.
@@ -92,9 +95,10 @@ pub fn encode_top(
                 Choice::PerRow(k) => stream::per_row(&product, *k),
                 Choice::WholeBatch(k) => stream::whole_batch(&product, *k),
                 Choice::Above(thresholds) => {
-                    let thresholds: Vec<f32> = thresholds.to_data().iter::<f32>().collect();
+                    let thresholds: Vec<f32> = thresholds.to_data().iter::<f32>().map(|threshold| threshold.max(0.0)).collect();
                     stream::above(&product, &thresholds)
                 }
+                Choice::Over(thresholds) => stream::above(&product, &thresholds.to_data().iter::<f32>().collect::<Vec<_>>()),
             };
             let count = values.len();
             return (Arc::new(Pattern::new(starts, latents, n)), Tensor::from_data(TensorData::new(values, [count]), &device));
@@ -117,8 +121,8 @@ mod tests {
             let (x, weight) = (draw([rows, width]), draw([n, width]));
             let bias = draw([1, n]).flatten::<1>(0, 1) * 0.1;
             let centre = draw([1, width]).flatten::<1>(0, 1);
-            let thresholds = draw([1, n]).flatten::<1>(0, 1).abs();
-            for choice in [Choice::PerRow(k), Choice::WholeBatch(k), Choice::Above(thresholds)] {
+            let thresholds = draw([1, n]).flatten::<1>(0, 1);
+            for choice in [Choice::PerRow(k), Choice::WholeBatch(k), Choice::Above(thresholds.clone()), Choice::Over(thresholds)] {
                 let (pattern, values) = encode_top(x.clone(), centre.clone(), weight.clone(), bias.clone(), &choice, Precision::Single);
                 let (expected, by_sorting) =
                     plain::encode_top(x.clone() - centre.clone().unsqueeze_dim::<2>(0), weight.clone(), bias.clone(), &choice);
@@ -136,14 +140,17 @@ mod tests {
         let draw = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Normal(0.0, 1.0), &device);
         let (x, weight) = (draw([130, 64]), draw([1500, 64]));
         let (centre, bias) = (Tensor::zeros([64], &device), Tensor::zeros([1500], &device));
-        for choice in [Choice::PerRow(20), Choice::WholeBatch(20)] {
+        let threshold = Choice::Over(Tensor::full([1500], 16.0, &device));
+        for choice in [Choice::PerRow(20), Choice::WholeBatch(20), threshold] {
             let entries = |precision| {
                 let (pattern, _) = encode_top(x.clone(), centre.clone(), weight.clone(), bias.clone(), &choice, precision);
                 pattern.row_of_entries().into_iter().zip(pattern.latents().to_vec()).collect::<std::collections::BTreeSet<_>>()
             };
             let (exact, rounded) = (entries(Precision::Single), entries(Precision::Bf16));
-            assert_eq!((exact.len(), rounded.len()), (2600, 2600));
-            assert!(exact.intersection(&rounded).count() > 2500, "{choice:?}");
+            if !matches!(choice, Choice::Over(_)) {
+                assert_eq!((exact.len(), rounded.len()), (2600, 2600));
+            }
+            assert!(exact.intersection(&rounded).count() as f64 > 0.95 * exact.len().max(rounded.len()) as f64, "{choice:?}");
         }
     }
 
@@ -163,6 +170,9 @@ mod tests {
         assert_eq!(encode(2.0, Choice::WholeBatch(2)), [0, 1]);
         assert_eq!(encode(-2.0, Choice::PerRow(2)), [2]);
         assert_eq!(encode(-2.0, Choice::WholeBatch(4)), [2]);
+        let thresholds = Tensor::<1>::from_floats([-1.0, -3.0, 2.0, 0.0, -0.5], &device);
+        assert!(encode(-2.0, Choice::Above(thresholds.clone())).is_empty());
+        assert_eq!(encode(-2.0, Choice::Over(thresholds)), [1, 4]);
     }
 
     #[test]

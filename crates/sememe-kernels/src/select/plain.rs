@@ -31,6 +31,11 @@ pub fn encode_top(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>, choice: &Cho
             let all = flat_of(pre.into_data().iter().collect(), (0..rows * n).collect());
             all.into_iter().filter(|&(flat, value)| value.is_nan() || value > thresholds[flat % n]).collect()
         }
+        Choice::Over(thresholds) => {
+            let thresholds: Vec<f32> = thresholds.to_data().iter().collect();
+            let all = pre.into_data().iter::<f32>().enumerate().collect::<Vec<_>>();
+            all.into_iter().filter(|&(flat, value)| value.is_nan() || value > thresholds[flat % n]).collect()
+        }
     };
     active.sort_unstable_by_key(|&(flat, _)| flat);
     let mut starts = vec![0_u32; rows + 1];

@@ -17,6 +17,12 @@ fn key(value: f32, index: u32) -> u64 {
     u64::from(value.to_bits() & 0x7fff_ffff) << 32 | u64::from(!index)
 }
 
+/// As [`key`] with the sign kept: in no order, for choices that compare no two entries.
+#[inline(always)]
+fn signed_key(value: f32, index: u32) -> u64 {
+    u64::from(value.to_bits()) << 32 | u64::from(!index)
+}
+
 /// The value of a key.
 pub(super) fn value(key: u64) -> f32 {
     f32::from_bits((key >> 32) as u32)
@@ -27,49 +33,58 @@ pub(super) fn index(key: u64) -> u32 {
     !(key as u32)
 }
 
-wide! {
-    /// Appends the keys of `products + bias` above `threshold`; the entries count from `first`.
-    fn above(products: &[f32], bias: &[f32], threshold: f32, first: u32, keys: &mut Vec<u64>) {
-        // Written such that NaN passes.
-        #[allow(clippy::neg_cmp_op_on_partial_ord)]
-        let passes = |value: f32| !(value <= threshold);
-        // A buffer of its own, so that the vector is not grown entry by entry; an entry that does not pass is overwritten.
-        let (mut found, mut count) = ([0_u64; BUFFER + GROUP], 0);
-        for ((group, products), bias) in (0_u32..).zip(products.chunks(GROUP)).zip(bias.chunks(GROUP)) {
-            let mut any = false;
-            if let (Ok(products), Ok(bias)) = (<&[f32; GROUP]>::try_from(products), <&[f32; GROUP]>::try_from(bias)) {
-                for i in 0..GROUP {
-                    any |= passes(products[i] + bias[i]);
-                }
-            } else {
-                any = true;
+/// Appends the keys of `products + bias` above the threshold of their place; the entries count from `first`.
+#[inline(always)]
+fn append_above(
+    products: &[f32],
+    bias: &[f32],
+    threshold: impl Fn(usize) -> f32,
+    key: impl Fn(f32, u32) -> u64,
+    first: u32,
+    keys: &mut Vec<u64>,
+) {
+    // Written such that NaN passes.
+    #[allow(clippy::neg_cmp_op_on_partial_ord)]
+    let passes = |value: f32, at: usize| !(value <= threshold(at));
+    // A buffer of its own, so that the vector is not grown entry by entry; an entry that does not pass is overwritten.
+    let (mut found, mut count) = ([0_u64; BUFFER + GROUP], 0);
+    for ((group, products), bias) in products.chunks(GROUP).enumerate().zip(bias.chunks(GROUP)) {
+        let before = group * GROUP;
+        let mut any = false;
+        if let (Ok(products), Ok(bias)) = (<&[f32; GROUP]>::try_from(products), <&[f32; GROUP]>::try_from(bias)) {
+            for i in 0..GROUP {
+                any |= passes(products[i] + bias[i], before + i);
             }
-            if any {
-                for (i, (product, bias)) in products.iter().zip(bias).enumerate() {
-                    let value = product + bias;
-                    found[count] = key(value, first + group * GROUP as u32 + i as u32);
-                    count += usize::from(passes(value));
-                }
-                if count >= BUFFER {
-                    keys.extend_from_slice(&found[..count]);
-                    count = 0;
-                }
+        } else {
+            any = true;
+        }
+        if any {
+            for (i, (product, bias)) in products.iter().zip(bias).enumerate() {
+                let value = product + bias;
+                found[count] = key(value, first + (before + i) as u32);
+                count += usize::from(passes(value, before + i));
+            }
+            if count >= BUFFER {
+                keys.extend_from_slice(&found[..count]);
+                count = 0;
             }
         }
-        keys.extend_from_slice(&found[..count]);
+    }
+    keys.extend_from_slice(&found[..count]);
+}
+
+wide! {
+    /// Appends the keys of `products + bias` above `threshold`, which is not below 0; the entries count from `first`.
+    fn above(products: &[f32], bias: &[f32], threshold: f32, first: u32, keys: &mut Vec<u64>) {
+        append_above(products, bias, |_| threshold, key, first, keys)
     }
 }
 
 wide! {
-    /// As [`above`], each entry against a threshold of its own, and against 0.
+    /// As [`above`], each entry against a threshold of its own, of either sign; the keys are [`signed_key`]s.
     fn above_each(products: &[f32], bias: &[f32], thresholds: &[f32], first: u32, keys: &mut Vec<u64>) {
-        for (i, ((product, bias), threshold)) in products.iter().zip(bias).zip(thresholds).enumerate() {
-            let value = product + bias;
-            #[allow(clippy::neg_cmp_op_on_partial_ord)]
-            if !(value <= threshold.max(0.0)) {
-                keys.push(key(value, first + i as u32));
-            }
-        }
+        let thresholds = &thresholds[..products.len()];
+        append_above(products, bias, |at| thresholds[at], signed_key, first, keys)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The three choices of active latents over a stream of blocks: starts of rows, latents, values.
+//! The choices of active latents over a stream of blocks: starts of rows, latents, values.
 
 use rayon::prelude::*;
 
@@ -131,7 +131,7 @@ pub(super) fn whole_batch(product: &Product<'_>, k: usize) -> Entries {
     by_row(&keys, rows, n)
 }
 
-/// Entries above a threshold a latent.
+/// Entries above a threshold a latent, of either sign.
 pub(super) fn above(product: &Product<'_>, thresholds: &[f32]) -> Entries {
     let mut rows: Vec<Vec<u64>> = vec![Vec::new(); product.rows()];
     product.blocks(|block| {

@@ -36,6 +36,8 @@ pub trait SparseOps: Backend {
     fn sparse_outer(values: FloatTensor<Self>, rows: FloatTensor<Self>, pattern: Arc<Pattern>) -> FloatTensor<Self>;
     /// `x − c`, row by row.
     fn centred(x: FloatTensor<Self>, centre: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// `a[i_e]`.
+    fn sparse_spread(vector: FloatTensor<Self>, pattern: Arc<Pattern>) -> FloatTensor<Self>;
     /// `Σ_{e of latent i} v_e`.
     fn sparse_sum(values: FloatTensor<Self>, pattern: Arc<Pattern>) -> FloatTensor<Self>;
     /// `−Σ_i s_i W[i]`: the gradient in c, s being the gradient in b.
@@ -106,6 +108,11 @@ impl SparseOps for Flex {
         })
     }
 
+    fn sparse_spread(vector: FlexTensor, pattern: Arc<Pattern>) -> FlexTensor {
+        let vector = dense(vector);
+        written(vec![pattern.entries()], |out| loops::spread(values_of(&vector), &pattern, out))
+    }
+
     fn sparse_sum(values: FlexTensor, pattern: Arc<Pattern>) -> FlexTensor {
         let values = dense(values);
         written(vec![pattern.n()], |out| loops::sum(values_of(&values), &pattern, out))
@@ -163,6 +170,20 @@ impl<B: SparseOps> Backward<B, 4> for EncodeBackward {
     }
 }
 
+#[derive(Debug)]
+struct SpreadBackward;
+
+impl<B: SparseOps> Backward<B, 1> for SpreadBackward {
+    type State = Arc<Pattern>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let grad = grads.consume::<B>(&ops.node);
+        if let [Some(parent)] = ops.parents {
+            grads.register::<B>(parent.id, B::sparse_sum(grad, ops.state));
+        }
+    }
+}
+
 impl<B: SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C> {
     fn sparse_decode(values: FloatTensor<Self>, dictionary: FloatTensor<Self>, pattern: Arc<Pattern>) -> FloatTensor<Self> {
         match DecodeBackward.prepare::<C>([values.node(), dictionary.node()]).compute_bound().stateful() {
@@ -203,6 +224,15 @@ impl<B: SparseOps, C: CheckpointStrategy> SparseOps for Autodiff<B, C> {
 
     fn centred(x: FloatTensor<Self>, centre: FloatTensor<Self>) -> FloatTensor<Self> {
         untracked::<B, C>(B::centred(x.into_primitive(), centre.into_primitive()))
+    }
+
+    fn sparse_spread(vector: FloatTensor<Self>, pattern: Arc<Pattern>) -> FloatTensor<Self> {
+        let node = vector.node();
+        let output = B::sparse_spread(vector.into_primitive(), pattern.clone());
+        match SpreadBackward.prepare::<C>([node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(pattern, output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
     }
 
     fn sparse_sum(values: FloatTensor<Self>, pattern: Arc<Pattern>) -> FloatTensor<Self> {

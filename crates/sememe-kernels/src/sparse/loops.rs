@@ -45,6 +45,10 @@ wide! {
         let width = vector.len();
         for (out, &at) in out.iter_mut().zip(at) {
             let row = &matrix[at as usize * width..][..width];
+            if width < LANES {
+                *out = vector.iter().zip(row).map(|(a, b)| a * b).sum();
+                continue;
+            }
             let mut sums = [0.0_f32; LANES];
             let (whole, rest) = (width / LANES * LANES, width % LANES);
             for (a, b) in vector.as_chunks::<LANES>().0.iter().zip(row.as_chunks::<LANES>().0) {
@@ -131,6 +135,16 @@ pub(crate) fn combination(factors: &[f32], matrix: &[f32], out: &mut [f32]) {
         out.iter_mut().zip(part).for_each(|(out, part)| *out += part);
     }
 }
+
+/// `out_e = vector[latent_e]`: `[entries]`.
+pub(crate) fn spread(vector: &[f32], pattern: &Pattern, out: &mut [f32]) {
+    out.par_chunks_mut(SPREAD).zip(pattern.latents().par_chunks(SPREAD)).for_each(|(out, latents)| {
+        out.iter_mut().zip(latents).for_each(|(out, &latent)| *out = vector[latent as usize]);
+    });
+}
+
+/// Entries a task of [`spread`].
+const SPREAD: usize = 1 << 14;
 
 /// `out[i] = Σ_e values_e` over the entries of latent i: `[n]`.
 pub(crate) fn sum(values: &[f32], pattern: &Pattern, out: &mut [f32]) {

@@ -41,7 +41,7 @@ pub use pattern::Pattern;
 pub fn sparse_decode(values: Tensor<1>, dictionary: Tensor<2>, pattern: &Arc<Pattern>) -> Tensor<2> {
     assert_eq!(values.dims()[0], pattern.entries(), "one value an entry");
     assert_eq!(dictionary.dims()[0], pattern.n(), "one dictionary row a latent");
-    if is_fused(&values) && is_fused(&dictionary) && pattern.entries() > 0 {
+    if is_fused(&values) && is_fused(&dictionary) {
         Tensor::from_dispatch(Dispatch::sparse_decode(values.into_dispatch(), dictionary.into_dispatch(), pattern.clone()))
     } else {
         plain::decode(values, dictionary, pattern)
@@ -68,7 +68,7 @@ pub fn sparse_encode(
     assert_eq!([weight.dims()[0], bias.dims()[0]], [pattern.n(); 2], "one weight row and one bias a latent");
     assert_eq!([centre.dims()[0], weight.dims()[1]], [x.dims()[1]; 2], "the width of x");
     let fused = is_fused(&x) && is_fused(&centre) && is_fused(&weight) && is_fused(&bias);
-    if fused && pattern.entries() > 0 {
+    if fused {
         let known = known.unwrap_or_else(|| Tensor::zeros([0], &x.device().inner()));
         Tensor::from_dispatch(Dispatch::sparse_encode(
             x.into_dispatch(),
@@ -80,6 +80,21 @@ pub fn sparse_encode(
         ))
     } else {
         plain::encode(x, centre, weight, bias, pattern)
+    }
+}
+
+/// `out_e = vector[latent_e]`: a number a latent, at each of its entries.
+///
+/// `vector [n]`, result `[entries]`; differentiable.
+///
+/// # Panics
+/// When the vector does not have a number a latent.
+pub fn sparse_spread(vector: Tensor<1>, pattern: &Arc<Pattern>) -> Tensor<1> {
+    assert_eq!(vector.dims()[0], pattern.n(), "one number a latent");
+    if is_fused(&vector) {
+        Tensor::from_dispatch(Dispatch::sparse_spread(vector.into_dispatch(), pattern.clone()))
+    } else {
+        plain::spread(vector, pattern)
     }
 }
 
@@ -135,6 +150,20 @@ mod tests {
         }
     }
 
+    /// A number a latent stands at its entries; its gradient is the sum over them.
+    #[test]
+    fn spread_by_hand() {
+        let device = Device::flex().autodiff();
+        let vector = Tensor::<1>::from_floats([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], &device).require_grad();
+        let upstream = Tensor::<1>::from_floats([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0], &device);
+        for out in [sparse_spread(vector.clone(), &ragged()), plain::spread(vector.clone(), &ragged())] {
+            assert_eq!(out.to_data().iter::<f32>().collect::<Vec<_>>(), [1.0, 3.0, 7.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 3.0]);
+            let gradients = (out * upstream.clone()).sum().backward();
+            let gradient = vector.grad(&gradients).expect("a gradient").into_data();
+            assert_eq!(gradient.iter::<f32>().collect::<Vec<_>>(), [5.0, 5.0, 18.0, 7.0, 8.0, 0.0, 12.0]);
+        }
+    }
+
     #[test]
     fn decode_by_hand() {
         let device = Device::flex();
@@ -144,11 +173,19 @@ mod tests {
         out.into_data().assert_eq(&Tensor::<2>::from_floats([[0.0, -3.0], [0.0, 4.0]], &device).into_data(), true);
     }
 
+    /// Gradients are then 0, not absent: an optimiser with momentum tells the two apart.
     #[test]
     fn a_pattern_without_entries_gives_zeros() {
-        let device = Device::flex();
+        let device = Device::flex().autodiff();
         let pattern = Arc::new(Pattern::new(vec![0, 0, 0], vec![], 3));
-        let out = sparse_decode(Tensor::zeros([0], &device), Tensor::ones([3, 2], &device), &pattern);
-        assert_eq!(out.sum().into_scalar::<f32>(), 0.0);
+        let (weight, bias) = (Tensor::<2>::ones([3, 2], &device).require_grad(), Tensor::<1>::ones([3], &device).require_grad());
+        let values =
+            sparse_encode(Tensor::ones([2, 2], &device), Tensor::zeros([2], &device), weight.clone(), bias.clone(), &pattern, None);
+        let values = values * sparse_spread(bias.clone(), &pattern);
+        let out = sparse_decode(values, weight.clone(), &pattern).sum();
+        assert_eq!(out.clone().into_scalar::<f32>(), 0.0);
+        let gradients = out.backward();
+        assert_eq!(weight.grad(&gradients).map(|g| g.sum().into_scalar::<f32>()), Some(0.0));
+        assert_eq!(bias.grad(&gradients).map(|g| g.sum().into_scalar::<f32>()), Some(0.0));
     }
 }

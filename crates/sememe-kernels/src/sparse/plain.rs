@@ -31,3 +31,12 @@ pub fn encode(x: Tensor<2>, centre: Tensor<1>, weight: Tensor<2>, bias: Tensor<1
     let rows = (x - centre.unsqueeze_dim::<2>(0)).select(0, indices(&pattern.row_of_entries(), &device));
     (rows * weight.select(0, latents.clone())).sum_dim(1).squeeze_dim::<1>(1) + bias.select(0, latents)
 }
+
+/// `[entries]`; see [`super::sparse_spread`].
+pub fn spread(vector: Tensor<1>, pattern: &Pattern) -> Tensor<1> {
+    let device = vector.device();
+    if pattern.entries() == 0 {
+        return Tensor::zeros([0], &device);
+    }
+    vector.select(0, indices(pattern.latents(), &device))
+}

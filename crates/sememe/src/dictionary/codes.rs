@@ -31,7 +31,22 @@ impl Codes {
     /// The active latents, read to the host: entries that are not 0, and their values.
     pub fn active(&self) -> (Arc<Pattern>, Vec<f32>) {
         match self {
-            Self::Sparse { values, pattern } => (pattern.clone(), values.to_data().iter::<f32>().collect()),
+            Self::Sparse { values, pattern } => {
+                let values: Vec<f32> = values.to_data().iter::<f32>().collect();
+                if values.iter().all(|&value| value != 0.0) {
+                    return (pattern.clone(), values);
+                }
+                let (mut starts, mut latents, mut kept) = (vec![0], Vec::new(), Vec::new());
+                for row in 0..pattern.rows() {
+                    let entries = pattern.row(row).iter().zip(&values[pattern.range(row)]);
+                    for (&latent, &value) in entries.filter(|(_, value)| **value != 0.0) {
+                        latents.push(latent);
+                        kept.push(value);
+                    }
+                    starts.push(latents.len() as u32);
+                }
+                (Arc::new(Pattern::new(starts, latents, pattern.n())), kept)
+            }
             Self::Dense(z) => {
                 let [_, n] = z.dims();
                 let all: Vec<f32> = z.to_data().iter::<f32>().collect();
@@ -79,6 +94,12 @@ mod tests {
         assert_eq!((pattern.starts(), pattern.latents()), (&[0, 1, 3][..], &[1, 0, 2][..]));
         let sparse = Codes::Sparse { values: Tensor::from_floats(values.as_slice(), &device), pattern };
         sparse.dense().into_data().assert_eq(&z.clone().into_data(), true);
+        // An entry of a list may be 0; it is not active.
+        let listed = Pattern::new(vec![0, 2, 4], vec![1, 2, 0, 2], 3);
+        let listed = Codes::Sparse { values: Tensor::from_floats([2.0, 0.0, 1.0, 3.0], &device), pattern: Arc::new(listed) };
+        let (active, values) = listed.active();
+        assert_eq!((active.starts(), active.latents()), (&[0, 1, 3][..], &[1, 0, 2][..]));
+        assert_eq!(values, [2.0, 1.0, 3.0]);
         sparse.times(matrix.clone()).into_data().assert_eq(&Codes::Dense(z).times(matrix).into_data(), true);
     }
 }

@@ -12,7 +12,7 @@ use burn::tensor::{Tensor, activation};
 use sememe_truth::catalogue::Member;
 use serde::{Deserialize, Serialize};
 
-use super::relu::warm_up;
+use super::relu::{l1, warm_up};
 use super::topk::reconstruction;
 use super::{
     Batch, Codes, DEAD_AFTER_TOKENS, Dictionary, DictionaryConfig, DictionaryError, Draft, Form, Widths, check_common, check_fraction,
@@ -45,10 +45,11 @@ impl Member for Gated {
     const SOURCE: &'static str = "Rajamanoharan et al. 2024, arXiv 2404.16014";
 }
 
-/// `(ReLU(π), z)`, `[N, n]` each.
-fn gate(dictionary: &Dictionary, x: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
-    let v = dictionary.product(x);
-    let row = |vector: Tensor<1>| vector.unsqueeze_dim::<2>(0);
+/// The codes `(ReLU(π), z)`.
+fn gate(dictionary: &Dictionary, x: Tensor<2>) -> (Codes, Codes) {
+    let places = dictionary.places_above(&x, dictionary.b_enc.val().zeros_like());
+    let v = dictionary.product_at(x, &places);
+    let row = |vector: Tensor<1>| places.spread(vector);
     let pi = v.clone() + row(dictionary.b_enc.val());
     let open = pi.clone().detach().greater_elem(0.0).float();
     let scaled = match &dictionary.r_mag {
@@ -59,7 +60,7 @@ fn gate(dictionary: &Dictionary, x: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
         Some(b) => scaled + row(b.val()),
         None => scaled,
     };
-    (activation::relu(pi), activation::relu(mu) * open)
+    (places.codes(activation::relu(pi)), places.codes(activation::relu(mu) * open))
 }
 
 impl DictionaryConfig for Gated {
@@ -78,23 +79,20 @@ impl DictionaryConfig for Gated {
     }
 
     fn codes(&self, dictionary: &Dictionary, x: Tensor<2>) -> Codes {
-        Codes::Dense(gate(dictionary, x).1)
+        gate(dictionary, x).1
     }
 
     fn draft(&self, dictionary: &Dictionary, batch: &Batch, at: &StepContext) -> Draft {
-        let (pi, z) = gate(dictionary, batch.input.clone());
-        let codes = Codes::Dense(z);
+        let (pi, codes) = gate(dictionary, batch.input.clone());
         let output = dictionary.decode(&codes, &batch.input);
-        let rows = pi.dims()[0] as f64;
-        let l1 = pi.clone().matmul(dictionary.decoder_norms().unsqueeze_dim::<2>(1)).sum() / rows;
         let base = dictionary.b_dec.val().detach().unsqueeze_dim::<2>(0);
-        let mut by_gate = pi.matmul(dictionary.w_dec.val().detach()) + base;
+        let mut by_gate = pi.times(dictionary.w_dec.val().detach()) + base;
         if let Some(skip) = &dictionary.w_skip {
             by_gate = by_gate + batch.input.clone().matmul(skip.val().detach().transpose());
         }
         let losses = vec![
             reconstruction(&batch.target, &output),
-            Loss { name: "l1", value: l1, weight: self.weight * warm_up(at, self.warm_up_fraction) },
+            Loss { name: "l1", value: l1(dictionary, &pi), weight: self.weight * warm_up(at, self.warm_up_fraction) },
             Loss { name: "gate_reconstruction", ..reconstruction(&batch.target, &by_gate) },
         ];
         Draft { losses, codes, smallest: None, penalty_scale: None }

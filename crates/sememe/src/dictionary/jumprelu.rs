@@ -84,9 +84,8 @@ impl Member for JumpRelu {
     const SOURCE: &'static str = "Rajamanoharan et al. 2024, arXiv 2407.14435";
 }
 
-/// z and the step function, `[N, n]` each, with the straight-through gradients in θ.
-fn jump(u: Tensor<2>, threshold: Tensor<1>, epsilon: f64) -> (Tensor<2>, Tensor<2>) {
-    let theta = threshold.clamp_min(0.0).unsqueeze_dim::<2>(0);
+/// z and the step function, of the shape of u each, with the straight-through gradients in `theta`, which is not below 0.
+fn jump(u: Tensor<2>, theta: Tensor<2>, epsilon: f64) -> (Tensor<2>, Tensor<2>) {
     let fixed = theta.clone().detach();
     let distance = u.clone().detach() - fixed.clone();
     let active = distance.clone().greater_elem(0.0).float();
@@ -129,10 +128,12 @@ impl DictionaryConfig for JumpRelu {
     }
 
     fn draft(&self, dictionary: &Dictionary, batch: &Batch, at: &StepContext) -> Draft {
-        let u = dictionary.pre_activations(batch.input.clone());
-        let (z, active) = jump(u, self.threshold(dictionary), self.epsilon);
-        let rows = z.dims()[0] as f64;
-        let codes = Codes::Dense(z.clone());
+        let threshold = self.threshold(dictionary).clamp_min(0.0);
+        let places = dictionary.places_above(&batch.input, threshold.clone() - 0.5 * self.epsilon);
+        let u = dictionary.pre_activations_at(batch.input.clone(), &places);
+        let (z, active) = jump(u, places.spread(threshold), self.epsilon);
+        let rows = batch.input.dims()[0] as f64;
+        let codes = places.codes(z.clone());
         let output = dictionary.decode(&codes, &batch.input);
         let (name, value) = match self.penalty {
             L0Penalty::L0 => ("l0_penalty", active.sum() / rows),
@@ -140,9 +141,7 @@ impl DictionaryConfig for JumpRelu {
                 let excess = active.sum() / rows / self.target_l0 - 1.0;
                 ("l0_target_penalty", excess.clone() * excess)
             }
-            L0Penalty::Tanh => {
-                ("tanh_penalty", (z * dictionary.decoder_norms().unsqueeze_dim::<2>(0) * self.tanh_scale).tanh().sum() / rows)
-            }
+            L0Penalty::Tanh => ("tanh_penalty", (z * places.spread(dictionary.decoder_norms()) * self.tanh_scale).tanh().sum() / rows),
         };
         let penalty = Loss { name, value, weight: self.weight * warm_up(at, self.warm_up_fraction) };
         Draft { losses: vec![reconstruction(&batch.target, &output), penalty], codes, smallest: None, penalty_scale: None }
@@ -165,7 +164,7 @@ mod tests {
         let u = Tensor::<2>::from_floats([[0.1, 0.4, 0.7, 2.0]], &device).require_grad();
         let theta = Tensor::<1>::from_floats([0.5; 4], &device).require_grad();
         let check = |pick: fn((Tensor<2>, Tensor<2>)) -> Tensor<2>, value: [f32; 4], in_theta: [f32; 4], in_u: [f32; 4]| {
-            let out = pick(jump(u.clone(), theta.clone(), 0.5));
+            let out = pick(jump(u.clone(), theta.clone().unsqueeze_dim(0), 0.5));
             assert_eq!(out.to_data().iter::<f32>().collect::<Vec<_>>(), value);
             let gradients = (out + u.clone() * 0.0).sum().backward();
             let read = |data: Option<burn::tensor::TensorData>| data.expect("a gradient").iter::<f32>().collect::<Vec<_>>();

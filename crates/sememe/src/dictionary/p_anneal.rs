@@ -9,11 +9,11 @@
 //! Karvonen et al. 2024, arXiv 2408.00113, §4.
 //! Departs from the source: the ratio is taken on the batch of the step, not over a queue of batches.
 
-use burn::tensor::{Tensor, activation};
+use burn::tensor::Tensor;
 use sememe_truth::catalogue::Member;
 use serde::{Deserialize, Serialize};
 
-use super::relu::warm_up;
+use super::relu::{rectified, warm_up};
 use super::topk::reconstruction;
 use super::{
     Batch, Codes, DEAD_AFTER_TOKENS, Dictionary, DictionaryConfig, DictionaryError, Draft, Form, Widths, check_common, check_fraction,
@@ -62,9 +62,9 @@ impl PAnneal {
     }
 }
 
+/// `Σ v^p` over all entries.
 fn penalty(weighted: &Tensor<2>, p: f64) -> Tensor<1> {
-    let rows = weighted.dims()[0] as f64;
-    if p == 1.0 { weighted.clone().sum() / rows } else { ((weighted.clone() + SMOOTH).powf_scalar(p) - SMOOTH.powf(p)).sum() / rows }
+    if p == 1.0 { weighted.clone().sum() } else { ((weighted.clone() + SMOOTH).powf_scalar(p) - SMOOTH.powf(p)).sum() }
 }
 
 impl DictionaryConfig for PAnneal {
@@ -86,20 +86,22 @@ impl DictionaryConfig for PAnneal {
     }
 
     fn codes(&self, dictionary: &Dictionary, x: Tensor<2>) -> Codes {
-        Codes::Dense(activation::relu(dictionary.pre_activations(x)))
+        let (places, z) = rectified(dictionary, x);
+        places.codes(z)
     }
 
     fn draft(&self, dictionary: &Dictionary, batch: &Batch, at: &StepContext) -> Draft {
-        let z = activation::relu(dictionary.pre_activations(batch.input.clone()));
-        let codes = Codes::Dense(z.clone());
+        let (places, z) = rectified(dictionary, batch.input.clone());
+        let codes = places.codes(z.clone());
         let output = dictionary.decode(&codes, &batch.input);
-        let weighted = z * dictionary.decoder_norms().unsqueeze_dim::<2>(0);
+        let weighted = z * places.spread(dictionary.decoder_norms());
+        let rows = batch.input.dims()[0] as f64;
         let (p, before) = (self.p(at.step, at.steps), self.p(at.step.saturating_sub(1), at.steps));
-        let value = penalty(&weighted, p);
+        let value = penalty(&weighted, p) / rows;
         let mut scale = dictionary.memory.penalty_scale;
         if p != before {
             let number = |value: Tensor<1>| f64::from(value.into_scalar::<f32>());
-            let (old, new) = (number(penalty(&weighted.detach(), before)), number(value.clone().detach()));
+            let (old, new) = (number(penalty(&weighted.detach(), before) / rows), number(value.clone().detach()));
             if old > 0.0 && new > 0.0 && (old / new).is_finite() {
                 scale *= old / new;
             }

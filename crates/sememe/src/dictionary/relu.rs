@@ -11,6 +11,7 @@ use burn::tensor::{Tensor, activation};
 use sememe_truth::catalogue::Member;
 use serde::{Deserialize, Serialize};
 
+use super::places::Places;
 use super::topk::reconstruction;
 use super::{
     Batch, Codes, DEAD_AFTER_TOKENS, Dictionary, DictionaryConfig, DictionaryError, Draft, Form, Widths, check_common, check_fraction,
@@ -49,6 +50,20 @@ pub(super) fn warm_up(at: &StepContext, fraction: f64) -> f64 {
     ((at.step + 1) as f64 / rise).min(1.0)
 }
 
+/// `ReLU(u)` and the places at which it is formed.
+pub(super) fn rectified(dictionary: &Dictionary, x: Tensor<2>) -> (Places, Tensor<2>) {
+    let places = dictionary.places_above(&x, dictionary.b_enc.val().zeros_like());
+    let z = activation::relu(dictionary.pre_activations_at(x, &places));
+    (places, z)
+}
+
+/// `mean_N Σ_i z_i ‖W_dec,i‖`, as a product with the norms.
+pub(super) fn l1(dictionary: &Dictionary, codes: &Codes) -> Tensor<1> {
+    let per_token = codes.times(dictionary.decoder_norms().unsqueeze_dim::<2>(1));
+    let rows = per_token.dims()[0] as f64;
+    per_token.sum() / rows
+}
+
 impl DictionaryConfig for Relu {
     fn n(&self) -> usize {
         self.n
@@ -65,17 +80,14 @@ impl DictionaryConfig for Relu {
     }
 
     fn codes(&self, dictionary: &Dictionary, x: Tensor<2>) -> Codes {
-        Codes::Dense(activation::relu(dictionary.pre_activations(x)))
+        let (places, z) = rectified(dictionary, x);
+        places.codes(z)
     }
 
     fn draft(&self, dictionary: &Dictionary, batch: &Batch, at: &StepContext) -> Draft {
-        let z = activation::relu(dictionary.pre_activations(batch.input.clone()));
-        let codes = Codes::Dense(z.clone());
+        let codes = self.codes(dictionary, batch.input.clone());
         let output = dictionary.decode(&codes, &batch.input);
-        let rows = z.dims()[0] as f64;
-        // Σ_i z_i ‖W_dec,i‖ as a product with the norms.
-        let l1 = z.matmul(dictionary.decoder_norms().unsqueeze_dim::<2>(1)).sum() / rows;
-        let l1 = Loss { name: "l1", value: l1, weight: self.weight * warm_up(at, self.warm_up_fraction) };
+        let l1 = Loss { name: "l1", value: l1(dictionary, &codes), weight: self.weight * warm_up(at, self.warm_up_fraction) };
         Draft { losses: vec![reconstruction(&batch.target, &output), l1], codes, smallest: None, penalty_scale: None }
     }
 

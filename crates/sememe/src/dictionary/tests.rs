@@ -43,7 +43,12 @@ fn device() -> Device {
 
 /// Normal numbers, the same for the same shape.
 fn draw(rows: usize, width: usize) -> Tensor<2> {
-    let mut stream = stream(5, &format!("{rows}/{width}"));
+    drawn(5, rows, width)
+}
+
+/// Normal numbers, the same for the same seed and shape.
+fn drawn(seed: u64, rows: usize, width: usize) -> Tensor<2> {
+    let mut stream = stream(seed, &format!("{rows}/{width}"));
     let values: Vec<f32> = (0..rows * width).map(|_| StandardNormal.sample(&mut stream)).collect();
     Tensor::from_data(TensorData::new(values, [rows, width]), &Device::flex())
 }
@@ -113,6 +118,59 @@ fn gradients_are_derivatives() {
             let tolerance = 0.02 * expected.abs() + 0.02;
             assert!((difference - expected).abs() < tolerance, "{} {name}: {difference} against {expected}", kind.tag());
         }
+    }
+}
+
+/// Codes formed as a list give the losses, gradients and codes of those formed as a matrix.
+#[test]
+fn list_and_matrix_agree() {
+    let members = all().into_iter().filter(|kind| !["topk", "batchtopk", "matryoshka"].contains(&kind.tag())).map(|kind| match kind {
+        DictionaryKind::JumpRelu(c) => DictionaryKind::JumpRelu(JumpRelu { epsilon: 0.4, ..c }),
+        DictionaryKind::Transcoder(c) => {
+            DictionaryKind::Transcoder(Transcoder { base: Box::new(small(DictionaryKind::Gated(Gated::default()))), ..c })
+        }
+        kind => kind,
+    });
+    for (kind, seed) in members.flat_map(|kind| (0..12).map(move |seed| (kind.clone(), seed))) {
+        let rows = [1, 2, 40, 70][seed as usize % 4];
+        let mut dictionary = shaken(&kind);
+        // From nearly none to nearly all active.
+        let shift = [-1.5, -0.5, 0.0, 1.5][seed as usize / 3];
+        dictionary.b_enc = dictionary.b_enc.map(|b| Tensor::from_inner(b.inner() + shift).require_grad());
+        let batch: Batch = lift(drawn(seed, rows, D)).into();
+        let with = |dense_from: f64| {
+            let dictionary = Dictionary { dense_from, ..dictionary.clone() };
+            let draft = dictionary.kind.member().draft(&dictionary, &batch, &at(40));
+            let losses: Vec<f32> = draft.losses.iter().map(|loss| loss.value.clone().into_scalar::<f32>()).collect();
+            let is_list = matches!(draft.codes, Codes::Sparse { .. });
+            let gradients = gradients_of(&dictionary, &total(&dictionary, &batch).backward());
+            (losses, gradients, draft.codes.active(), dictionary.codes(batch.input.clone()).dense().into_data(), is_list)
+        };
+        let (list, matrix) = (with(f64::INFINITY), with(0.0));
+        assert_eq!((list.4, matrix.4), (true, false));
+        for (a, b) in list.0.iter().zip(&matrix.0) {
+            assert!((a - b).abs() <= 1e-5 * b.abs().max(1.0), "{} seed {seed}: {a} against {b}", kind.tag());
+        }
+        assert_eq!(list.2.0.latents(), matrix.2.0.latents(), "{} seed {seed}", kind.tag());
+        list.3.assert_approx_eq::<f32>(&matrix.3, Tolerance::absolute(1e-5));
+        assert_eq!(list.1.keys().collect::<Vec<_>>(), matrix.1.keys().collect::<Vec<_>>());
+        for (name, (gradient, _)) in &list.1 {
+            let (expected, _) = &matrix.1[name];
+            let size = expected.clone().abs().max().into_scalar::<f32>().max(1.0);
+            let apart = (gradient.clone() - expected.clone()).abs().max().into_scalar::<f32>();
+            assert!(apart <= 2e-5 * size, "{} seed {seed} {name}: {apart} of {size}", kind.tag());
+        }
+    }
+}
+
+/// The way is chosen by how many latents are active.
+#[test]
+fn many_active_latents_make_a_matrix() {
+    let kind = small(DictionaryKind::Relu(Relu::default()));
+    for (shift, is_list) in [(-1.5, true), (0.0, false)] {
+        let mut dictionary = shaken(&kind);
+        dictionary.b_enc = dictionary.b_enc.map(|b| Tensor::from_inner(b.inner() * 0.0 + shift * 2.0).require_grad());
+        assert_eq!(matches!(dictionary.codes(lift(draw(64, D))), Codes::Sparse { .. }), is_list, "{shift}");
     }
 }
 

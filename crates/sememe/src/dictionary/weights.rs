@@ -10,10 +10,10 @@
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData, activation};
 use rand_distr::{Distribution, StandardNormal};
-use sememe_kernels::{Choice, Precision, encode_top, sparse_encode};
+use sememe_kernels::{Choice, Precision, encode_top, row_norms, sparse_encode};
 use sememe_truth::random::stream;
 
-use super::{Codes, DictionaryError, DictionaryKind, Memory};
+use super::{Codes, DENSE_FROM, DictionaryError, DictionaryKind, Memory};
 
 /// Widths of the activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +79,9 @@ pub struct Dictionary {
     /// How the product that chooses active latents is formed.
     #[module(skip)]
     pub precision: Precision,
+    /// The share of latents that may be active from which on codes of no fixed number are formed as a matrix.
+    #[module(skip)]
+    pub dense_from: f64,
     /// What training remembers.
     #[module(skip)]
     pub memory: Memory,
@@ -180,6 +183,7 @@ impl Dictionary {
             b_mag: vector("b_mag", raw.b_mag, form.gate)?,
             w_skip: skip.map(|values| parameter(values, [widths.output, widths.input], device)),
             precision: Precision::Single,
+            dense_from: DENSE_FROM,
             memory: Memory::new(n),
             kind,
         })
@@ -228,6 +232,7 @@ impl Dictionary {
             b_mag: form.gate.then(|| zeros(n)),
             w_skip: form.skip.then(|| parameter(vec![0.0; widths.output * widths.input], [widths.output, widths.input], device)),
             precision: Precision::Single,
+            dense_from: DENSE_FROM,
             memory: Memory::new(n),
             kind,
         })
@@ -297,10 +302,7 @@ impl Dictionary {
 
     /// `‖W_dec,i‖` of each latent, summed over the layers: `[n]`.
     pub fn decoder_norms(&self) -> Tensor<1> {
-        let (w, layers) = (self.w_dec.val(), self.kind.member().form().layers.max(1));
-        let [n, width] = w.dims();
-        let by_layer = w.reshape([n, layers, width / layers]);
-        (by_layer.clone() * by_layer).sum_dim(2).sqrt().sum_dim(1).reshape([n])
+        row_norms(self.w_dec.val(), self.kind.member().form().layers.max(1))
     }
 
     /// The dictionary without autodiff, for evaluation.
