@@ -32,7 +32,6 @@ use crate::dispatch::{dense, is_fused, values_of};
 
 /// Which of the positive pre-activations are active.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "one a step, never many at once")]
 pub enum Choice {
     /// The k largest of each row.
     PerRow(usize),

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::config::Config;
 use super::language::{Judge, LanguageScores};
-use super::latents::{LatentView, Usage, views};
+use super::latents::{Kept, LatentView, Usage, views};
 use crate::activations::{Activations, Chunk, Hooks};
 use crate::error::RunError;
 use crate::folder::{FolderError, RunFolder};
@@ -137,12 +137,14 @@ pub(super) fn evaluate(
     let output = dictionary.widths().output;
     let (mut seen, mut covariance) = (Reconstruction::new(dictionary.n(), output), Covariance::new(output));
     let mut usage = Usage::new(dictionary.n());
+    let mut kept = Kept::default();
     held_out.each(hooks, &device, &mut |block| {
         let codes = dictionary.codes(block.input.clone());
         let reconstructed = dictionary.decode(&codes, &block.input);
         seen.accumulate(&block.target, &reconstructed, &codes, None);
         covariance.accumulate(&block.target);
         usage.accumulate(&codes);
+        kept.keep(&codes, block.contexts, block.positions);
         Ok(())
     })?;
     let scores = seen.finish();
@@ -164,7 +166,7 @@ pub(super) fn evaluate(
         }
         None => None,
     };
-    let latents = views(config, &held_out, hooks, dictionary, &usage, judge)?;
+    let latents = views(config, &held_out, hooks, dictionary, (&usage, &kept), judge)?;
     let collinearity = collinearity(dictionary.w_dec.val());
     Ok(Evaluation { scores, nulls, collinearity, language, language_missing, latents, training: None })
 }

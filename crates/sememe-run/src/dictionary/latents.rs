@@ -1,10 +1,12 @@
 //! Latents as a reader sees them: how often they are active, the contexts in which most, and the tokens that they promote.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use rand::seq::SliceRandom;
 use sememe::dictionary::{Codes, Dictionary};
+use sememe_kernels::Pattern;
 use sememe_lm::{Hook, Place};
 use sememe_truth::random::stream;
 use serde::{Deserialize, Serialize};
@@ -87,6 +89,52 @@ impl Usage {
     }
 }
 
+/// Active latents of the tokens of a block.
+pub(super) struct Active {
+    pattern: Arc<Pattern>,
+    values: Vec<f32>,
+    contexts: Vec<u32>,
+    positions: Vec<u32>,
+}
+
+/// The codes of all tokens, as long as they are few enough to be kept; otherwise they are computed again.
+#[derive(Default)]
+pub(super) struct Kept {
+    blocks: Vec<Active>,
+    entries: usize,
+    is_partial: bool,
+}
+
+/// Codes that are kept at most: 256 MiB.
+const MOST_ENTRIES: usize = 1 << 25;
+
+impl Kept {
+    pub fn keep(&mut self, codes: &Codes, contexts: Vec<u32>, positions: Vec<u32>) {
+        if self.is_partial {
+            return;
+        }
+        let (pattern, values) = codes.active();
+        self.entries += values.len();
+        if self.entries > MOST_ENTRIES {
+            (self.blocks, self.is_partial) = (Vec::new(), true);
+        } else {
+            self.blocks.push(Active { pattern, values, contexts, positions });
+        }
+    }
+
+    fn each(&self, held_out: &HeldOut<'_>, hooks: &Hooks, dictionary: &Dictionary, show: &mut dyn FnMut(&Active)) -> Result<(), RunError> {
+        if !self.is_partial {
+            self.blocks.iter().for_each(show);
+            return Ok(());
+        }
+        held_out.each(hooks, &Device::flex(), &mut |block| {
+            let (pattern, values) = dictionary.codes(block.input).active();
+            show(&Active { pattern, values, contexts: block.contexts, positions: block.positions });
+            Ok(())
+        })
+    }
+}
+
 /// Tokens around the strongest one that are shown, before and after it.
 const AROUND: (usize, usize) = (24, 12);
 /// Tokens that are listed as promoted and as suppressed.
@@ -106,7 +154,7 @@ pub(super) fn views(
     held_out: &HeldOut<'_>,
     hooks: &Hooks,
     dictionary: &Dictionary,
-    usage: &Usage,
+    (usage, kept): (&Usage, &Kept),
     judge: Option<&Judge>,
 ) -> Result<Vec<LatentView>, RunError> {
     let norms: Vec<f32> = dictionary.decoder_norms().into_data().iter::<f32>().collect();
@@ -127,6 +175,7 @@ pub(super) fn views(
         held_out,
         hooks,
         dictionary,
+        kept,
     )?;
     let all = if shown.is_empty() { Vec::new() } else { held_out.source.contexts()? };
     let piece = |id: u32| judge.map_or_else(|| format!("⟨{id}⟩"), |judge| judge.tokenizer.piece(id));
@@ -168,6 +217,7 @@ fn contexts_of(
     held_out: &HeldOut<'_>,
     hooks: &Hooks,
     dictionary: &Dictionary,
+    kept: &Kept,
 ) -> Result<Vec<Vec<Found>>, RunError> {
     let mut best: Vec<Vec<Found>> = latents.iter().map(|_| Vec::new()).collect();
     // A context can go on in the next block, so each latent's current one is kept open.
@@ -179,15 +229,14 @@ fn contexts_of(
         best.insert(place, found);
         best.truncate(count);
     };
-    held_out.each(hooks, &Device::flex(), &mut |block| {
-        let (pattern, values) = dictionary.codes(block.input).active();
+    kept.each(held_out, hooks, dictionary, &mut |Active { pattern, values, contexts, positions }| {
         for row in 0..pattern.rows() {
             for entry in pattern.range(row) {
                 let (Some(&at), value) = (index.get(&pattern.latents()[entry]), values[entry]) else { continue };
                 if value == 0.0 {
                     continue;
                 }
-                let (context, position) = (block.contexts[row], block.positions[row]);
+                let (context, position) = (contexts[row], positions[row]);
                 if open[at].as_ref().is_none_or(|found| found.context != context) {
                     close(&mut best[at], open[at].take());
                     open[at] = Some(Found { context, largest: value, at: position, active: Vec::new() });
@@ -200,7 +249,6 @@ fn contexts_of(
                 }
             }
         }
-        Ok(())
     })?;
     for (best, open) in best.iter_mut().zip(open) {
         close(best, open);

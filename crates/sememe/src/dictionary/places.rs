@@ -41,6 +41,7 @@ const SAMPLE: usize = 32;
 pub const DENSE_FROM: f64 = (DENSE_STEP - SPARSE_STEP) / SPARSE_PER_ENTRY;
 
 /// The entries of `[N, n]` at which something is computed.
+#[expect(clippy::large_enum_variant, reason = "one a step, never many at once")]
 pub(super) enum Places {
     /// A list of them, and `u` there where the choice has computed it exactly.
     Few { pattern: Arc<Pattern>, known: Option<Tensor<1>> },

@@ -9,7 +9,7 @@ use clap::Args;
 use rand_distr::{Distribution, StandardNormal};
 use sememe::dictionary::{Batch, BatchTopK, Centre, Dictionary, DictionaryKind, DictionaryPlan, TopK, Widths, start, train};
 use sememe::train::{Event, Fit, Flow, Observer};
-use sememe_kernels::Precision;
+use sememe_kernels::{Choice, Precision, encode_top};
 use sememe_truth::random::stream;
 use serde_json::json;
 
@@ -44,9 +44,10 @@ pub struct Step {
 /// Steps at the start of a turn that are not counted.
 const WARM: usize = 2;
 
-struct Clock {
-    last: Instant,
-    seconds: Vec<f64>,
+/// Seconds of each step.
+pub(super) struct Clock {
+    pub last: Instant,
+    pub seconds: Vec<f64>,
 }
 
 impl Observer<Dictionary> for Clock {
@@ -67,7 +68,8 @@ impl Step {
         let x = Tensor::<2>::from_data(TensorData::new(values, [batch, d]), &plain);
         let topk = || DictionaryKind::TopK(TopK { n, k, ..TopK::default() });
         let batchtopk = || DictionaryKind::BatchTopK(BatchTopK { n, k, ..BatchTopK::default() });
-        let weights = Dictionary::new(topk(), Widths::same(d), 0, &plain)?.w_enc.val();
+        let untrained = Dictionary::new(topk(), Widths::same(d), 0, &plain)?;
+        let (weights, bias, centre) = (untrained.w_enc.val(), untrained.b_enc.val(), untrained.b_dec.val());
         let mut times = Times::default();
         for _ in 0..turns {
             let product = || {
@@ -76,6 +78,16 @@ impl Step {
                 started.elapsed().as_secs_f64()
             };
             times.add("encoder product", (0..repeat + WARM).map(|_| product()).skip(WARM).collect::<Vec<_>>());
+            for (name, precision) in
+                [("encoder product and choice", Precision::Single), ("encoder product and choice, bf16", Precision::Bf16)]
+            {
+                let chosen = || {
+                    let started = Instant::now();
+                    drop(encode_top(x.clone(), centre.clone(), weights.clone(), bias.clone(), &Choice::PerRow(k), precision));
+                    started.elapsed().as_secs_f64()
+                };
+                times.add(name, (0..repeat + WARM).map(|_| chosen()).skip(WARM).collect::<Vec<_>>());
+            }
             for (name, kind, precision) in [
                 ("topk step", topk(), Precision::Single),
                 ("batchtopk step", batchtopk(), Precision::Single),
@@ -98,10 +110,12 @@ impl Step {
         let ratios = [
             ("topk step over its encoder product", "topk step", "encoder product"),
             ("batchtopk over topk", "batchtopk step", "topk step"),
-            ("f32 over bf16, topk", "topk step", "topk step, bf16 product"),
-            ("PyTorch with a dense decoder over ours", "PyTorch topk step, dense decoder", "topk step"),
-            ("PyTorch with a sparse decoder over ours", "PyTorch topk step, sparse decoder", "topk step"),
-            ("PyTorch batchtopk over ours", "PyTorch batchtopk step, dense decoder", "batchtopk step"),
+            ("f32 over bf16, product and choice", "encoder product and choice", "encoder product and choice, bf16"),
+            ("f32 over bf16, topk step", "topk step", "topk step, bf16 product"),
+            ("PyTorch, dense decoder, over ours", "PyTorch topk, dense decoder", "topk step"),
+            ("PyTorch, sparse decoder, over ours", "PyTorch topk, sparse decoder", "topk step"),
+            ("PyTorch batchtopk, dense, over ours", "PyTorch batchtopk, dense decoder", "batchtopk step"),
+            ("PyTorch batchtopk, sparse, over ours", "PyTorch batchtopk, sparse decoder", "batchtopk step"),
         ];
         let known: Vec<(&str, f64)> = ratios.iter().filter_map(|(name, a, b)| Some((*name, times.ratio(a, b)?))).collect();
         for (name, ratio) in &known {

@@ -34,7 +34,7 @@ pub struct Job {
     #[arg(long, default_value_t = 2048)]
     batch: usize,
     /// Training steps.
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 1000)]
     steps: usize,
 }
 

@@ -4,6 +4,7 @@ mod dictionary;
 mod forward;
 mod jacobian;
 mod job;
+mod scale;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -30,6 +31,8 @@ enum What {
     Dictionary(dictionary::Step),
     /// A language model's forward pass up to a layer and whole, against transformers (--python).
     Forward(forward::Forward),
+    /// What a token costs, and how much memory training takes, as the number of latents grows.
+    Scale(scale::Scale),
     /// A whole job, from shards to metrics, against the bare training steps.
     Job(job::Job),
 }
@@ -41,6 +44,7 @@ impl Bench {
             What::Jacobian(bench) => bench.run(context),
             What::Dictionary(bench) => bench.run(context),
             What::Forward(bench) => bench.run(context),
+            What::Scale(bench) => bench.run(context),
             What::Job(bench) => bench.run(context),
         }
     }
