@@ -106,14 +106,15 @@ pub(super) fn write(dictionary: &Dictionary, folder: &Path, metadata: &Map<Strin
     save(folder, dictionary, about)
 }
 
-/// The name by which TransformerLens knows a hook; our own where it has none.
+/// The name by which TransformerLens knows a hook; our own where it has none, as for the MLP's input: its
+/// `ln2.hook_normalized` lies before the norm's weights.
 fn foreign_hook(name: &str) -> String {
     let Ok(Hook { layer, place }) = name.parse::<Hook>() else { return name.into() };
     let theirs = match place {
         Place::ResidPre => "hook_resid_pre",
         Place::AttnOut => "hook_attn_out",
         Place::ResidMid => "hook_resid_mid",
-        Place::MlpIn => "ln2.hook_normalized",
+        Place::MlpIn => return name.into(),
         Place::MlpHidden => "mlp.hook_post",
         Place::MlpOut => "hook_mlp_out",
         Place::ResidPost => "hook_resid_post",

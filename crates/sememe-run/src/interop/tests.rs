@@ -1,7 +1,7 @@
 //! Every fixture that other tools wrote (`scripts/interop_fixtures.py`) is read with their reconstruction and L0, and survives being written.
 
+use ::sememe::dictionary::{BatchTopK, Codes, TopK, Widths};
 use burn::tensor::{Tensor, TensorData, Tolerance};
-use sememe::dictionary::{BatchTopK, Codes, TopK, Widths};
 
 use super::*;
 
@@ -62,7 +62,7 @@ fn fixtures_are_read_and_survive_being_written() {
 /// A BatchTopK dictionary is saved as a JumpReLU with its running threshold, which is applied once.
 #[test]
 fn batchtopk_is_saved_as_jumprelu() {
-    let kind = sememe::dictionary::DictionaryKind::BatchTopK(BatchTopK { n: 16, k: 3, ..BatchTopK::default() });
+    let kind = DictionaryKind::BatchTopK(BatchTopK { n: 16, k: 3, ..BatchTopK::default() });
     let mut dictionary = Dictionary::new(kind, Widths::same(6), 0, &Device::flex()).expect("a dictionary");
     dictionary.memory.set_threshold(0.4);
     let x = matrix(&read_json(&fixtures()[0].join("expected.json")).expect("expected numbers")["input"]);
@@ -110,7 +110,7 @@ impl Drop for Scratch {
 }
 
 fn topk() -> Dictionary {
-    let kind = sememe::dictionary::DictionaryKind::TopK(TopK { n: 16, k: 3, ..TopK::default() });
+    let kind = DictionaryKind::TopK(TopK { n: 16, k: 3, ..TopK::default() });
     Dictionary::new(kind, Widths::same(6), 0, &Device::flex()).expect("a dictionary")
 }
 
@@ -250,4 +250,31 @@ fn a_conversion_is_whole_or_nothing() {
     refuse(Format::Sparsify, &out.join("ae.pt/sparsify"), "ae.pt/sparsify");
     let left: Vec<_> = std::fs::read_dir(&scratch.0).expect("a folder").map(|entry| entry.expect("a file").file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
+}
+
+/// A finished run is written for other tools with the threshold of its training, and their names of hooks where they have one.
+#[test]
+fn a_run_is_converted() {
+    let scratch = Scratch::new("run");
+    let kind = DictionaryKind::BatchTopK(BatchTopK { n: 16, k: 3, ..BatchTopK::default() });
+    let mut dictionary = Dictionary::new(kind.clone(), Widths::same(6), 0, &Device::flex()).expect("a dictionary");
+    dictionary.memory.set_threshold(0.4);
+    let x = matrix(&read_json(&fixtures()[0].join("expected.json")).expect("expected numbers")["input"]);
+    for (hook, theirs) in [("3.mlp_out", "blocks.3.hook_mlp_out"), ("3.mlp_in", "3.mlp_in")] {
+        let (run, out) = (scratch.0.join(hook), scratch.0.join(format!("{hook}-lens")));
+        let about = sememe::Saved {
+            dictionary: kind.clone(),
+            widths: (6, 6),
+            threshold: None,
+            model: "models/some".into(),
+            fingerprint: "0".into(),
+            hooks: vec![hook.into()],
+            target: None,
+        };
+        sememe::save(&run, &dictionary, about).expect("saved");
+        assert_eq!(convert(&run, Format::SaeLens, &out, &Device::flex()).expect("converted").format, Format::Sememe);
+        let again = import(&out, None, &Device::flex()).expect("read");
+        assert_eq!((&again.metadata["model_name"], &again.metadata["hook_name"]), (&"models/some".into(), &theirs.into()));
+        assert_eq!(computed(&again.dictionary, x.clone()).1, computed(&dictionary, x.clone()).1);
+    }
 }
