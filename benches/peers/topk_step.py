@@ -1,8 +1,8 @@
-"""A training step of a TopK dictionary in PyTorch, with a dense and with a sparse decoder, to be compared with the example `topk_step`.
+"""A training step of a TopK dictionary in PyTorch, with a dense and with a sparse decoder, to be compared with `sememe bench dictionary`.
 
 Needs `pip install torch`. Run both in one go on an otherwise idle machine, on as many threads as the other side has:
 
-    cargo run --release --example topk_step; env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python benches/peers/topk_step.py
+    cargo run --release -- bench dictionary; env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python benches/peers/topk_step.py
 
 Arguments: batch, d, n, k, repetitions, threads (2048 768 8192 32 15, and PyTorch's own number of threads). Single precision,
 fused Adam, gradients clipped to norm 1, decoder rows kept at norm 1 with the gradient's part along them taken off.

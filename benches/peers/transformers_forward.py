@@ -1,8 +1,8 @@
-"""Tokens a second of PyTorch transformers up to some layers and as a whole, to be compared with sememe-lm's `forward_speed`.
+"""Tokens a second of PyTorch transformers up to some layers and as a whole, to be compared with `sememe bench forward`.
 
 Needs `pip install torch transformers gguf accelerate`. Run both in one go on an otherwise idle machine, on as many threads as the other side has:
 
-    cargo run --release --example forward_speed -- models/SmolLM2-135M-Instruct.Q4_1.gguf 4 512
+    cargo run --release -- bench forward --python python3
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python benches/peers/transformers_forward.py models/SmolLM2-135M-Instruct.Q4_1.gguf 4 512
 
 Single precision, attention by PyTorch's fused kernel (`sdpa`), no cache, gradients off. Layers after the last wanted are cut off.

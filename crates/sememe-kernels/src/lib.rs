@@ -19,6 +19,6 @@ pub use activation::Activation;
 pub use adam::{AdamMoments, AdamStep, adam_step, squared_norm};
 pub use retain::Retaining;
 pub use row_norms::row_norms;
-pub use select::{Choice, Precision, encode_top};
+pub use select::{Choice, Precision, encode_top, keep_largest};
 pub use sparse::{Pattern, sparse_decode, sparse_encode, sparse_spread};
 pub use tangents::{activate, scale_tangents};

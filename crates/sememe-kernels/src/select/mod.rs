@@ -16,6 +16,7 @@
 //! TopK: Gao et al. 2024, arXiv 2406.04093, §2.3; BatchTopK: Bussmann et al. 2024, arXiv 2412.06410; JumpReLU: Rajamanoharan et al. 2024, arXiv 2407.14435.
 
 mod bf16;
+mod largest;
 mod plain;
 mod product;
 mod scan;
@@ -26,6 +27,8 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use burn_flex::Flex;
 use serde::{Deserialize, Serialize};
+
+pub use largest::keep_largest;
 
 use crate::Pattern;
 use crate::dispatch::{dense, is_fused, values_of};

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::batches::fill_row;
 use super::buffer::Buffer;
 use super::contexts::Contexts;
-use super::harvest::Reader;
+use super::reader::Reader;
 use super::shard::Chunk;
 use super::{Activations, ActivationsError, HarvestConfig, Hooks, at};
 use crate::{atomic, text};

@@ -14,6 +14,7 @@ mod contexts;
 mod harvest;
 mod live;
 mod manifest;
+mod reader;
 mod shard;
 
 use std::path::PathBuf;

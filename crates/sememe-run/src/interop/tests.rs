@@ -1,7 +1,7 @@
 //! Every fixture that other tools wrote (`scripts/interop_fixtures.py`) is read with their reconstruction and L0, and survives being written.
 
-use ::sememe::dictionary::{BatchTopK, Codes, TopK, Widths};
 use burn::tensor::{Tensor, TensorData, Tolerance};
+use sememe::dictionary::{BatchTopK, Codes, TopK, Widths};
 
 use super::*;
 
@@ -262,7 +262,7 @@ fn a_run_is_converted() {
     let x = matrix(&read_json(&fixtures()[0].join("expected.json")).expect("expected numbers")["input"]);
     for (hook, theirs) in [("3.mlp_out", "blocks.3.hook_mlp_out"), ("3.mlp_in", "3.mlp_in")] {
         let (run, out) = (scratch.0.join(hook), scratch.0.join(format!("{hook}-lens")));
-        let about = sememe::Saved {
+        let about = native::Saved {
             dictionary: kind.clone(),
             widths: (6, 6),
             threshold: None,
@@ -271,7 +271,7 @@ fn a_run_is_converted() {
             hooks: vec![hook.into()],
             target: None,
         };
-        sememe::save(&run, &dictionary, about).expect("saved");
+        native::save(&run, &dictionary, about).expect("saved");
         assert_eq!(convert(&run, Format::SaeLens, &out, &Device::flex()).expect("converted").format, Format::Sememe);
         let again = import(&out, None, &Device::flex()).expect("read");
         assert_eq!((&again.metadata["model_name"], &again.metadata["hook_name"]), (&"models/some".into(), &theirs.into()));

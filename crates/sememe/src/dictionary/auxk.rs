@@ -8,15 +8,17 @@
 //!
 //! Its gradient reaches the encoder and decoder rows of the dead latents that take part.
 //!
+//! The rows of the dead are gathered, and their codes are a matrix `[N, n_dead]`: k_aux is of the order of
+//! n_dead, and where it is larger nothing is selected.
+//!
 //! # Source
 //! Gao et al. 2024, arXiv 2406.04093, appendix A.2; the scale for few dead latents: EleutherAI's and dictionary_learning's code.
 
-use std::sync::Arc;
-
 use burn::tensor::{Int, Tensor, TensorData};
-use sememe_kernels::{Choice, Pattern, Precision, encode_top, sparse_decode, sparse_encode};
+use sememe_kernels::keep_largest;
 use serde::{Deserialize, Serialize};
 
+use super::weights::product_with;
 use super::{Batch, Dictionary, DictionaryError, check_number};
 use crate::train::Loss;
 
@@ -55,24 +57,14 @@ impl AuxK {
         if self.weight == 0.0 || dead.is_empty() {
             return None;
         }
-        let ([rows, width], n) = (output.dims(), dictionary.n());
+        let [rows, width] = output.dims();
         let wanted = self.k.unwrap_or(width / 2).max(1);
         let residual = (batch.target.clone() - output.clone()).detach();
         let at: Vec<i32> = dead.iter().map(|&latent| latent as i32).collect();
         let at: Tensor<1, Int> = Tensor::from_data(TensorData::new(at, [dead.len()]), &residual.device());
-        let (centre, weight, bias) = (dictionary.centre(), dictionary.w_enc.val(), dictionary.b_enc.val());
-        let (among, known) = encode_top(
-            batch.input.clone(),
-            centre.clone(),
-            weight.clone().detach().select(0, at.clone()),
-            bias.clone().detach().select(0, at),
-            &Choice::PerRow(wanted.min(dead.len())),
-            Precision::Single,
-        );
-        let latents = among.latents().iter().map(|&index| dead[index as usize]).collect();
-        let pattern = Arc::new(Pattern::new(among.starts().to_vec(), latents, n));
-        let values = sparse_encode(batch.input.clone(), centre, weight, bias, &pattern, Some(known));
-        let missed = residual.clone() - sparse_decode(values, dictionary.w_dec.val(), &pattern);
+        let u = product_with(batch.input.clone(), dictionary.centre(), dictionary.w_enc.val().select(0, at.clone()))
+            + dictionary.b_enc.val().select(0, at.clone()).unsqueeze_dim::<2>(0);
+        let missed = residual.clone() - keep_largest(u, wanted).matmul(dictionary.w_dec.val().select(0, at));
         let centred = residual.clone() - residual.mean_dim(0);
         let variance = (centred.clone() * centred).sum() / rows as f64;
         let value = (missed.clone() * missed).sum() / rows as f64 / (variance + f64::from(f32::MIN_POSITIVE));

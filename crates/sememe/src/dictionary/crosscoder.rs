@@ -9,13 +9,11 @@
 //! # Source
 //! Lindsey et al. 2024, *Sparse crosscoders for cross-layer features and model diffing*.
 
-use burn::tensor::Tensor;
 use sememe_truth::catalogue::Member;
 use serde::{Deserialize, Serialize};
 
-use super::transcoder::check_base;
-use super::{Batch, Codes, Dictionary, DictionaryConfig, DictionaryError, DictionaryKind, Draft, Form, Relu, Widths};
-use crate::train::StepContext;
+use super::wrapper::Wrapper;
+use super::{DictionaryError, DictionaryKind, Form, Relu, Widths};
 
 /// Config of a crosscoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,13 +36,18 @@ impl Member for Crosscoder {
     const SOURCE: &'static str = "Lindsey et al. 2024";
 }
 
-impl DictionaryConfig for Crosscoder {
-    fn n(&self) -> usize {
-        self.base.member().n()
+impl Wrapper for Crosscoder {
+    const TAG: &'static str = "crosscoder";
+
+    fn base(&self) -> &DictionaryKind {
+        &self.base
     }
 
-    fn check(&self, widths: Widths) -> Result<(), DictionaryError> {
-        check_base("crosscoder", &self.base)?;
+    fn form_of(&self, base: Form) -> Form {
+        Form { centred: false, layers: self.layers, ..base }
+    }
+
+    fn check_own(&self, widths: Widths) -> Result<(), DictionaryError> {
         if self.layers == 0 || !widths.output.is_multiple_of(self.layers) || !widths.input.is_multiple_of(self.layers) {
             return Err(DictionaryError {
                 dictionary: "crosscoder",
@@ -53,26 +56,6 @@ impl DictionaryConfig for Crosscoder {
                 expected: format!("give a number that divides the width {} of all layers together", widths.output),
             });
         }
-        self.base.member().check(widths)
-    }
-
-    fn form(&self) -> Form {
-        Form { centred: false, layers: self.layers, ..self.base.member().form() }
-    }
-
-    fn codes(&self, dictionary: &Dictionary, x: Tensor<2>) -> Codes {
-        self.base.member().codes(dictionary, x)
-    }
-
-    fn draft(&self, dictionary: &Dictionary, batch: &Batch, at: &StepContext) -> Draft {
-        self.base.member().draft(dictionary, batch, at)
-    }
-
-    fn dead_after_tokens(&self) -> usize {
-        self.base.member().dead_after_tokens()
-    }
-
-    fn threshold_momentum(&self) -> f64 {
-        self.base.member().threshold_momentum()
+        Ok(())
     }
 }

@@ -27,6 +27,7 @@ mod topk;
 mod train;
 mod transcoder;
 mod weights;
+mod wrapper;
 
 use thiserror::Error;
 

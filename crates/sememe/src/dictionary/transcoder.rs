@@ -7,12 +7,11 @@
 //! # Source
 //! Dunefsky et al. 2024, arXiv 2406.11944, §3; skip: Paulo et al. 2025, arXiv 2501.18823.
 
-use burn::tensor::Tensor;
 use sememe_truth::catalogue::Member;
 use serde::{Deserialize, Serialize};
 
-use super::{Batch, Codes, Dictionary, DictionaryConfig, DictionaryError, DictionaryKind, Draft, Form, TopK, Widths};
-use crate::train::StepContext;
+use super::wrapper::Wrapper;
+use super::{DictionaryKind, Form, TopK};
 
 /// Config of a transcoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,46 +34,14 @@ impl Member for Transcoder {
     const SOURCE: &'static str = "Dunefsky et al. 2024, arXiv 2406.11944; Paulo et al. 2025, arXiv 2501.18823";
 }
 
-/// Refuses a wrapper within a wrapper.
-pub(super) fn check_base(dictionary: &'static str, base: &DictionaryKind) -> Result<(), DictionaryError> {
-    match base {
-        DictionaryKind::Transcoder(_) | DictionaryKind::Crosscoder(_) => Err(DictionaryError {
-            dictionary,
-            key: "base",
-            got: format!("`{}`", base.tag()),
-            expected: "give a dictionary that is not itself made of another".into(),
-        }),
-        _ => Ok(()),
-    }
-}
+impl Wrapper for Transcoder {
+    const TAG: &'static str = "transcoder";
 
-impl DictionaryConfig for Transcoder {
-    fn n(&self) -> usize {
-        self.base.member().n()
+    fn base(&self) -> &DictionaryKind {
+        &self.base
     }
 
-    fn check(&self, widths: Widths) -> Result<(), DictionaryError> {
-        check_base("transcoder", &self.base)?;
-        self.base.member().check(widths)
-    }
-
-    fn form(&self) -> Form {
-        Form { centred: false, skip: self.skip, ..self.base.member().form() }
-    }
-
-    fn codes(&self, dictionary: &Dictionary, x: Tensor<2>) -> Codes {
-        self.base.member().codes(dictionary, x)
-    }
-
-    fn draft(&self, dictionary: &Dictionary, batch: &Batch, at: &StepContext) -> Draft {
-        self.base.member().draft(dictionary, batch, at)
-    }
-
-    fn dead_after_tokens(&self) -> usize {
-        self.base.member().dead_after_tokens()
-    }
-
-    fn threshold_momentum(&self) -> f64 {
-        self.base.member().threshold_momentum()
+    fn form_of(&self, base: Form) -> Form {
+        Form { centred: false, skip: self.skip, ..base }
     }
 }

@@ -152,6 +152,21 @@ impl RawWeights {
     }
 }
 
+/// `(x − c) Wᵀ`, `weight [rows, d]`: `[N, rows]`.
+///
+/// The gradient in c is `−W Σ_t g_t`: through the product it would be formed
+/// for each t and summed afterwards, at the cost of another product. Hence a
+/// term of value 0 that alone depends on c.
+pub(super) fn product_with(x: Tensor<2>, centre: Tensor<1>, weight: Tensor<2>) -> Tensor<2> {
+    let fixed = centre.clone().detach();
+    let product = (x - fixed.clone().unsqueeze_dim::<2>(0)).matmul(weight.clone().transpose());
+    if !product.device().is_autodiff() {
+        return product;
+    }
+    let moved = weight.detach().matmul((fixed - centre).unsqueeze_dim::<2>(1));
+    product + moved.transpose()
+}
+
 impl Dictionary {
     /// A dictionary with these weights.
     ///
@@ -255,7 +270,7 @@ impl Dictionary {
 
     /// `(x − b_dec) W_encᵀ`, without bias: `[N, n]`.
     pub fn product(&self, x: Tensor<2>) -> Tensor<2> {
-        (x - self.centre().unsqueeze_dim::<2>(0)).matmul(self.w_enc.val().transpose())
+        product_with(x, self.centre(), self.w_enc.val())
     }
 
     /// `(x − b_dec) W_encᵀ + b_enc`: `[N, n]`.
