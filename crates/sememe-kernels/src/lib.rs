@@ -6,6 +6,7 @@
 
 mod activation;
 mod adam;
+mod block;
 mod dispatch;
 pub mod forward;
 mod lanes;
@@ -17,6 +18,7 @@ mod tangents;
 
 pub use activation::Activation;
 pub use adam::{AdamMoments, AdamStep, adam_step, squared_norm};
+pub use block::{block_starts, jacobian_blocks, jacobian_blocks_plain};
 pub use retain::Retaining;
 pub use row_norms::row_norms;
 pub use select::{Choice, Precision, encode_top, keep_largest};

@@ -18,13 +18,13 @@ use crate::{Description, LmError, MixerKind, Tokens};
 /// One layer.
 #[derive(Module, Debug)]
 pub(crate) struct Layer {
-    attention_norm: Norm,
-    attention: Option<Attention>,
+    pub attention_norm: Norm,
+    pub attention: Option<Attention>,
     delta_net: Option<DeltaNet>,
     attention_post_norm: Option<Norm>,
-    mlp_norm: Norm,
-    mlp: Mlp,
-    mlp_post_norm: Option<Norm>,
+    pub mlp_norm: Norm,
+    pub mlp: Mlp,
+    pub mlp_post_norm: Option<Norm>,
 }
 
 /// A hooked transformer.
@@ -136,6 +136,11 @@ impl Transformer {
             head: (!description.is_tied).then(|| maker.matrix("head", [width, vocabulary], std)),
             description: Arc::new(description.clone()),
         }
+    }
+
+    /// The layers, from the first.
+    pub(crate) fn layers(&self) -> &[Layer] {
+        &self.layers
     }
 
     /// What the model is made of.

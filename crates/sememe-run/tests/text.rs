@@ -128,7 +128,7 @@ fn bad_files_get_one_clear_line() {
     refused(&at("empty"), None, &["empty", "no file of a known kind"]);
     refused(&at("latin.txt"), None, &["latin.txt", "not UTF-8 at byte 3"]);
     refused(&at("broken.jsonl"), None, &["broken.jsonl", "line 2", "column 12", "EOF"]);
-    refused(&at("after.jsonl"), None, &["line 1", "column 16"]);
+    refused(&at("after.jsonl"), None, &["line 1", "column 15"]);
     refused(&at("latin.jsonl"), None, &["line 1", "byte 13"]);
     refused(&at("list.jsonl"), None, &["line 1", "an object"]);
     refused(&at("number.jsonl"), None, &["line 1", "a number", "expected a string"]);

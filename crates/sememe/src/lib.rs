@@ -35,6 +35,7 @@
 pub mod dictionary;
 pub mod generative;
 pub mod jacobian;
+pub mod pair;
 pub mod penalty;
 pub mod schedule;
 pub mod train;

@@ -101,6 +101,27 @@ impl Pattern {
         Self { starts, latents: self.latents.clone(), n: self.n, by_latent: OnceLock::new() }
     }
 
+    /// The same entries over the latents that occur, renumbered in their order; and which these are.
+    pub fn compact(&self) -> (Self, Vec<u32>) {
+        let counts = self.counts();
+        let kept: Vec<u32> = (0..self.n as u32).filter(|&latent| counts[latent as usize] > 0).collect();
+        let mut number = vec![0; self.n];
+        kept.iter().enumerate().for_each(|(new, &latent)| number[latent as usize] = new as u32);
+        let latents = self.latents.iter().map(|&latent| number[latent as usize]).collect();
+        (Self { starts: self.starts.clone(), latents, n: kept.len(), by_latent: OnceLock::new() }, kept)
+    }
+
+    /// The first `rows` rows, with the latents that `keeps` takes.
+    #[must_use]
+    pub fn restricted(&self, rows: usize, keeps: impl Fn(u32) -> bool) -> Self {
+        let (mut starts, mut latents) = (vec![0], Vec::new());
+        for row in 0..rows.min(self.rows()) {
+            latents.extend(self.row(row).iter().copied().filter(|&latent| keeps(latent)));
+            starts.push(latents.len() as u32);
+        }
+        Self { starts, latents, n: self.n, by_latent: OnceLock::new() }
+    }
+
     pub(crate) fn by_latent(&self) -> &ByLatent {
         self.by_latent.get_or_init(|| {
             let mut starts = vec![0_u32; self.n + 1];
@@ -151,5 +172,9 @@ mod tests {
         assert_eq!(pattern.counts(), [1, 2, 1, 1]);
         assert_eq!(pattern.row_of_entries(), [0, 0, 2, 2, 2]);
         assert_eq!(pattern.cut(&[2, 4]).starts(), [0, 1, 2, 2, 2, 4, 5]);
+        let first = pattern.restricted(2, |latent| latent != 0);
+        assert_eq!((first.starts(), first.latents(), first.n()), (&[0, 2, 2][..], &[1, 3][..], 4));
+        let (compact, kept) = first.compact();
+        assert_eq!((compact.latents(), compact.n(), &kept[..]), (&[0, 1][..], 2, &[1, 3][..]));
     }
 }

@@ -21,9 +21,9 @@ pub(crate) struct Mlp {
     /// `[d]`.
     pub down_bias: Option<Param<Tensor<1>>>,
     #[module(skip)]
-    phi: Activation,
+    pub phi: Activation,
     #[module(skip)]
-    is_gated: bool,
+    pub is_gated: bool,
 }
 
 impl Mlp {

@@ -15,9 +15,9 @@ pub(crate) struct Norm {
     /// β, `[width]`.
     pub bias: Option<Param<Tensor<1>>>,
     #[module(skip)]
-    kind: NormKind,
+    pub kind: NormKind,
     #[module(skip)]
-    epsilon: f64,
+    pub epsilon: f64,
 }
 
 impl Norm {

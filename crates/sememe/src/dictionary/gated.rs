@@ -95,7 +95,7 @@ impl DictionaryConfig for Gated {
             Loss { name: "l1", value: l1(dictionary, &pi), weight: self.weight * warm_up(at, self.warm_up_fraction) },
             Loss { name: "gate_reconstruction", ..reconstruction(&batch.target, &by_gate) },
         ];
-        Draft { losses, codes, smallest: None, penalty_scale: None }
+        Draft { losses, output, codes, smallest: None, penalty_scale: None }
     }
 
     fn dead_after_tokens(&self) -> usize {

@@ -144,7 +144,7 @@ impl DictionaryConfig for JumpRelu {
             L0Penalty::Tanh => ("tanh_penalty", (z * places.spread(dictionary.decoder_norms()) * self.tanh_scale).tanh().sum() / rows),
         };
         let penalty = Loss { name, value, weight: self.weight * warm_up(at, self.warm_up_fraction) };
-        Draft { losses: vec![reconstruction(&batch.target, &output), penalty], codes, smallest: None, penalty_scale: None }
+        Draft { losses: vec![reconstruction(&batch.target, &output), penalty], output, codes, smallest: None, penalty_scale: None }
     }
 
     fn dead_after_tokens(&self) -> usize {

@@ -106,10 +106,10 @@ impl DictionaryConfig for Matryoshka {
         let errors = batch.target.clone().unsqueeze_dim::<3>(1) - outputs.clone();
         let value = (errors.clone() * errors).sum() / (rows * groups) as f64;
         let mut losses = vec![Loss { name: "reconstruction", value, weight: 1.0 }];
-        let whole = outputs.detach().narrow(1, groups - 1, 1).reshape([rows, width]);
-        losses.extend(self.auxk.loss(dictionary, batch, &whole, self.dead_after_tokens));
+        let output = outputs.narrow(1, groups - 1, 1).reshape([rows, width]);
+        losses.extend(self.auxk.loss(dictionary, batch, &output, self.dead_after_tokens));
         let smallest = smallest(&codes);
-        Draft { losses, codes, smallest, penalty_scale: None }
+        Draft { losses, output, codes, smallest, penalty_scale: None }
     }
 
     fn dead_after_tokens(&self) -> usize {

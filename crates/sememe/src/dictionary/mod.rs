@@ -47,6 +47,7 @@ pub use relu::Relu;
 pub use scale::ScaleEstimate;
 pub use topk::TopK;
 pub use train::{DictionaryPlan, DictionaryTrainError, resume, start, train};
+pub(crate) use train::{lifted_batch, without_autodiff};
 pub use transcoder::Transcoder;
 pub use weights::{Dictionary, Form, RawWeights, Widths};
 
@@ -71,6 +72,8 @@ pub struct DictionaryError {
 pub struct Draft {
     /// The reconstruction and whatever stands beside it.
     pub losses: Vec<Loss>,
+    /// x̂ `[N, d_out]`, with gradients.
+    pub output: Tensor<2>,
     /// z, without gradient: who was active.
     pub codes: Codes,
     /// The smallest active value, for members whose threshold is its running mean.

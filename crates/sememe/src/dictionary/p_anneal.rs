@@ -107,7 +107,7 @@ impl DictionaryConfig for PAnneal {
             }
         }
         let loss = Loss { name: "lp", value, weight: self.weight * scale * warm_up(at, self.warm_up_fraction) };
-        Draft { losses: vec![reconstruction(&batch.target, &output), loss], codes, smallest: None, penalty_scale: Some(scale) }
+        Draft { losses: vec![reconstruction(&batch.target, &output), loss], output, codes, smallest: None, penalty_scale: Some(scale) }
     }
 
     fn dead_after_tokens(&self) -> usize {

@@ -88,7 +88,7 @@ impl DictionaryConfig for Relu {
         let codes = self.codes(dictionary, batch.input.clone());
         let output = dictionary.decode(&codes, &batch.input);
         let l1 = Loss { name: "l1", value: l1(dictionary, &codes), weight: self.weight * warm_up(at, self.warm_up_fraction) };
-        Draft { losses: vec![reconstruction(&batch.target, &output), l1], codes, smallest: None, penalty_scale: None }
+        Draft { losses: vec![reconstruction(&batch.target, &output), l1], output, codes, smallest: None, penalty_scale: None }
     }
 
     fn dead_after_tokens(&self) -> usize {

@@ -81,5 +81,5 @@ pub(super) fn draft_of(choice: &Choice, auxk: &AuxK, dead_after_tokens: usize, d
     let output = dictionary.decode(&codes, &batch.input);
     let mut losses = vec![reconstruction(&batch.target, &output)];
     losses.extend(auxk.loss(dictionary, batch, &output, dead_after_tokens));
-    Draft { losses, codes, smallest: None, penalty_scale: None }
+    Draft { losses, output, codes, smallest: None, penalty_scale: None }
 }

@@ -143,10 +143,10 @@ pub fn train(
     fit.model.precision = plan.precision;
     while fit.step < plan.steps {
         let step = fit.step;
-        let batch = tracked(batches.next(step)?, &fit.model);
+        let batch = lifted_batch(batches.next(step)?, &fit.model);
         check_shape(&batch, &fit.model, step)?;
         if step == 0
-            && let Some(middle) = plan.centre.of(&inner(batch.target.clone()))
+            && let Some(middle) = plan.centre.of(&without_autodiff(batch.target.clone()))
         {
             fit.model.b_dec = Param::from_tensor(like(middle, &fit.model));
         }
@@ -191,7 +191,8 @@ pub fn train(
     Ok(fit)
 }
 
-fn inner(x: burn::tensor::Tensor<2>) -> burn::tensor::Tensor<2> {
+/// `x` without autodiff.
+pub(crate) fn without_autodiff(x: burn::tensor::Tensor<2>) -> burn::tensor::Tensor<2> {
     if x.device().is_autodiff() { x.inner() } else { x }
 }
 
@@ -201,7 +202,7 @@ fn like(value: burn::tensor::Tensor<1>, dictionary: &Dictionary) -> burn::tensor
 }
 
 /// The batch on the device of the dictionary, with autodiff where it has it.
-fn tracked(batch: Batch, dictionary: &Dictionary) -> Batch {
+pub(crate) fn lifted_batch(batch: Batch, dictionary: &Dictionary) -> Batch {
     let wanted = dictionary.b_dec.val().device().is_autodiff();
     let lift = |x: burn::tensor::Tensor<2>| match (wanted, x.device().is_autodiff()) {
         (true, false) => burn::tensor::Tensor::from_inner(x),

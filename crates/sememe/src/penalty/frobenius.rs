@@ -30,4 +30,7 @@ impl Penalty for Frobenius {
         let columns = at.columns();
         columns.batch_mean(columns.values.clone() * columns.values.clone())
     }
+    fn elements(&self, magnitudes: Tensor<1>) -> Option<Tensor<1>> {
+        Some(magnitudes.clone() * magnitudes)
+    }
 }

@@ -38,6 +38,7 @@ mod surrogate_tanh;
 use burn::tensor::Tensor;
 use thiserror::Error;
 
+pub use dependency_l1::DependencyL1;
 pub use point::{Columns, Point, std_of_latents};
 
 /// What a penalty takes from the point, so that a config which chooses columns for one without columns is refused.
@@ -81,6 +82,11 @@ pub trait Penalty {
 
     /// The batch mean of the formula: `[1]`, differentiable in the generator's parameters and in the latents.
     fn value(&self, at: &Point<'_>) -> Tensor<1>;
+
+    /// The formula's term for each entry of a Jacobian whose magnitudes are given, where the formula is a sum of such terms.
+    fn elements(&self, _magnitudes: Tensor<1>) -> Option<Tensor<1>> {
+        None
+    }
 }
 
 /// Refuses a number that is not finite and above 0.
