@@ -18,6 +18,10 @@ pub enum Kind {
     Generative,
     /// One run of a dictionary: `[dictionary]`.
     Dictionary,
+    /// One run of a pair of dictionaries around a layer: `[pair]`.
+    Pair,
+    /// Pairs on the same activations: `[[compared]]`.
+    PairComparison,
     /// One run of a small transformer: `[transformer]`.
     LanguageModel,
     /// A result over a grid: `[[axis]]`.
@@ -32,6 +36,8 @@ impl Kind {
         let has = |key: &str| table.contains_key(key);
         match () {
             () if has("axis") => Self::Reproduction,
+            () if has("compared") => Self::PairComparison,
+            () if has("pair") => Self::Pair,
             () if has("harvest") => Self::Comparison,
             () if has("dictionary") => Self::Dictionary,
             () if has("transformer") => Self::LanguageModel,
@@ -42,9 +48,9 @@ impl Kind {
     /// The command that carries it out.
     pub fn command(self) -> &'static str {
         match self {
-            Self::Generative | Self::Dictionary | Self::LanguageModel => "train",
+            Self::Generative | Self::Dictionary | Self::Pair | Self::LanguageModel => "train",
             Self::Reproduction => "reproduce",
-            Self::Comparison => "compare",
+            Self::Comparison | Self::PairComparison => "compare",
         }
     }
 }
@@ -66,7 +72,9 @@ const RECIPES: &[Recipe] = recipes![
     "ablation",
     "pocket",
     "pocket-dictionaries",
-    "smollm2-dictionaries"
+    "smollm2-dictionaries",
+    "pocket-pairs",
+    "smollm2-pairs"
 ];
 
 impl Recipe {
@@ -128,6 +136,8 @@ mod tests {
                 Kind::Generative => generative(recipe.name, &[]).err().map(|error| error.to_string()),
                 Kind::Dictionary => parsed::<sememe_run::dictionary::Config>(recipe),
                 Kind::LanguageModel => parsed::<sememe_run::language_model::Config>(recipe),
+                Kind::Pair => parsed::<sememe_run::pair::Config>(recipe),
+                Kind::PairComparison => parsed::<sememe_run::pair::PairComparisonConfig>(recipe),
                 Kind::Comparison => parsed::<sememe_run::dictionary::ComparisonConfig>(recipe),
             };
             assert_eq!(checked, None, "{}", recipe.name);

@@ -87,7 +87,7 @@ pub struct Saved<M> {
     /// The run's seed.
     pub seed: u64,
     /// The guards' memories.
-    guards: Vec<GuardState>,
+    pub guards: Vec<GuardState>,
     /// What was saved beside weights and optimiser.
     pub memory: NamedTensors,
 }
@@ -98,9 +98,15 @@ pub fn load<M: Module>(folder: &RunFolder, model: M, adam: &AdamConfig, terms: u
     Ok(saved.map(|saved| Fit::resume(saved.model, saved.adam, saved.step, saved.guards, saved.seed)))
 }
 
-/// The same of a model with memory and no penalties.
-pub fn load_with_memory<M: Module>(folder: &RunFolder, model: M, adam: &AdamConfig, device: &Device) -> Result<Option<Saved<M>>, RunError> {
-    read(folder, model, adam, 0, true, device)
+/// The same of a model with memory.
+pub fn load_with_memory<M: Module>(
+    folder: &RunFolder,
+    model: M,
+    adam: &AdamConfig,
+    terms: usize,
+    device: &Device,
+) -> Result<Option<Saved<M>>, RunError> {
+    read(folder, model, adam, terms, true, device)
 }
 
 fn read<M: Module>(

@@ -39,6 +39,9 @@ pub enum RunError {
     /// A dictionary that cannot be built.
     #[error(transparent)]
     Dictionary(#[from] sememe::dictionary::DictionaryError),
+    /// A pair that cannot be built.
+    #[error(transparent)]
+    Pair(#[from] sememe::pair::PairError),
     /// A dictionary's training stopped.
     #[error(transparent)]
     DictionaryTrain(#[from] sememe::dictionary::DictionaryTrainError),

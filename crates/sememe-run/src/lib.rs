@@ -4,6 +4,7 @@
 //!
 //! - [`generative`]: generators of data, with penalties on their Jacobian.
 //! - [`dictionary`]: dictionaries of a language model's activations.
+//! - [`pair`]: two dictionaries around a layer, with a penalty on the Jacobian between their latents.
 //! - [`language_model`]: small transformers on text.
 //!
 //! What they share:
@@ -38,6 +39,7 @@ pub mod generative;
 pub mod interop;
 pub mod language_model;
 pub mod observe;
+pub mod pair;
 pub mod report;
 pub mod source;
 pub mod start;

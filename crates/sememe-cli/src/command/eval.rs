@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use sememe_run::folder::RunFolder;
 use sememe_run::report::Table;
-use sememe_run::{config, dictionary, generative, language_model};
+use sememe_run::{config, dictionary, generative, language_model, pair};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -31,6 +31,11 @@ pub fn evaluate_again(run: &Path, model: Option<&str>) -> Result<(Table, Value)>
         let evaluation = dictionary::evaluate_again(run, model)?;
         let scores = json!({"reconstruction": evaluation.scores, "nulls": evaluation.nulls, "language": evaluation.language});
         return Ok((dictionary::scores_table(&evaluation), scores));
+    }
+    if kind == Kind::Pair {
+        let evaluation = pair::evaluate_again(run, model)?;
+        let scores = json!({"input": evaluation.input.scores, "output": evaluation.output.scores, "jacobian": evaluation.jacobian});
+        return Ok((pair::scores_table(&evaluation), scores));
     }
     if model.is_some() {
         bail!("--model goes with the run of a dictionary, which {} is not", run.display());

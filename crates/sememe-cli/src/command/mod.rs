@@ -4,6 +4,7 @@ mod bench;
 mod compare;
 mod convert;
 mod eval;
+mod graph;
 mod harvest;
 mod list;
 mod quickstart;
@@ -36,6 +37,8 @@ pub enum Command {
     Compare(compare::Compare),
     /// Evaluate a run again: scores beside their nulls.
     Eval(eval::Eval),
+    /// Which latents act on which through a layer: the graph of a pair's Jacobian.
+    Graph(graph::GraphCommand),
     /// Which latents a dependency structure lets one identify, and why.
     Structure(structure::StructureCommand),
     /// Write a run's report again.
@@ -59,6 +62,7 @@ impl Command {
             Self::Train(command) => command.run(context),
             Self::Compare(command) => command.run(context),
             Self::Eval(command) => command.run(context),
+            Self::Graph(command) => command.run(context),
             Self::Structure(command) => command.run(context),
             Self::Report(command) => command.run(context),
             Self::Reproduce(command) => command.run(context),

@@ -1,4 +1,4 @@
-//! `sememe train NAME` or `--config FILE`: one run from data to report: a generative model, a dictionary, a small transformer.
+//! `sememe train NAME` or `--config FILE`: one run from data to report: a generative model, a dictionary, a pair, a small transformer.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use clap::Args;
 use sememe::dictionary::DictionaryKind;
 use sememe_run::report::Table;
 use sememe_run::start::Outcome;
-use sememe_run::{config, dictionary, generative, language_model};
+use sememe_run::{config, dictionary, generative, language_model, pair};
 use serde_json::{Value, json};
 
 use super::harvest::Reading;
@@ -18,7 +18,7 @@ use crate::recipe::{self, Kind};
 /// Arguments of `train`.
 #[derive(Args)]
 pub struct Train {
-    /// Name of a recipe (`sememe list recipes`) or of a dictionary (`sememe list dictionaries`).
+    /// Name of a recipe (`sememe list recipes`) or of a dictionary (`sememe list dictionaries`), or `jacobian` for a pair.
     #[arg(conflicts_with = "config", required_unless_present = "config")]
     name: Option<String>,
     /// A config of your own (TOML).
@@ -45,6 +45,9 @@ pub struct Train {
     #[arg(long, conflicts_with = "resume")]
     overwrite: bool,
 }
+
+/// The name of a pair of TopK dictionaries around an MLP with a penalty on their Jacobian.
+pub const PAIR: &str = "jacobian";
 
 /// What is left of a run of either kind.
 enum Ended {
@@ -78,7 +81,7 @@ impl Train {
                 }
             }
             Kind::Dictionary => {
-                let config: dictionary::Config = config::from_table(self.with_data(table)?, &origin, &self.settings())?;
+                let config: dictionary::Config = config::from_table(self.with_data(table)?, &origin, &self.settings("dictionary"))?;
                 match dictionary::train(&config, &out, &options, None)? {
                     Outcome::Finished(evaluation) => {
                         let scores =
@@ -88,7 +91,20 @@ impl Train {
                     Outcome::Interrupted { step } => Ended::Interrupted(step),
                 }
             }
-            Kind::Reproduction | Kind::Comparison => bail!("`{name}` is more than one run; use `sememe {} {name}`", kind.command()),
+            Kind::Pair => {
+                let config: pair::Config = config::from_table(self.with_data(table)?, &origin, &self.settings("pair"))?;
+                match pair::train(&config, &out, &options)? {
+                    Outcome::Finished(evaluation) => {
+                        let scores =
+                            json!({"input": evaluation.input.scores, "output": evaluation.output.scores, "jacobian": evaluation.jacobian});
+                        Ended::Finished(pair::scores_table(&evaluation), scores)
+                    }
+                    Outcome::Interrupted { step } => Ended::Interrupted(step),
+                }
+            }
+            Kind::Reproduction | Kind::Comparison | Kind::PairComparison => {
+                bail!("`{name}` is more than one run; use `sememe {} {name}`", kind.command())
+            }
         };
         match ended {
             Ended::Finished(table, scores) => {
@@ -117,9 +133,13 @@ impl Train {
             let text = format!("[dictionary]\nname = \"{name}\"");
             return Ok((name.clone(), format!("dictionary {name}"), config::table(&text, &name)?));
         }
+        if name == PAIR {
+            let text = "[pair]\ninput = { name = \"topk\" }";
+            return Ok((name.clone(), format!("pair {name}"), config::table(text, &name)?));
+        }
         let Ok(recipe) = recipe::find(&name) else {
             let recipes = recipe::all();
-            let known = DictionaryKind::ENTRIES.iter().map(|entry| entry.tag).chain(recipes.iter().map(|recipe| recipe.name));
+            let known = DictionaryKind::ENTRIES.iter().map(|entry| entry.tag).chain([PAIR]).chain(recipes.iter().map(|recipe| recipe.name));
             bail!("`{name}` is neither a dictionary nor a recipe; there are {}", known.collect::<Vec<_>>().join(", "));
         };
         let origin = format!("recipe {name}");
@@ -148,11 +168,15 @@ impl Train {
         Ok(table)
     }
 
-    /// `--set`, where a key without a table belongs to the dictionary.
-    fn settings(&self) -> Vec<String> {
-        let of_dictionary = |key: &str| !key.contains('.') && !["seed", "about"].contains(&key);
+    /// `--set`, where a key without a table belongs to the dictionary; of a pair, to its penalty (`weight`, `every`, …) or else
+    /// to its dictionaries.
+    fn settings(&self, of: &str) -> Vec<String> {
+        let alone = |key: &str| !key.contains('.') && !key.is_empty() && !["seed", "about"].contains(&key);
+        let of_penalty = ["weight", "normalise", "every", "tokens", "latents_fraction"];
         let prefixed = |assignment: &String| match assignment.split_once('=') {
-            Some((key, _)) if of_dictionary(key) && !key.is_empty() => format!("dictionary.{assignment}"),
+            Some((key, _)) if alone(key) && of == "pair" && of_penalty.contains(&key) => format!("pair.jacobian.{assignment}"),
+            Some((key, _)) if alone(key) && of == "pair" => format!("pair.input.{assignment}"),
+            Some((key, _)) if alone(key) => format!("{of}.{assignment}"),
             _ => assignment.clone(),
         };
         self.set.iter().map(prefixed).collect()

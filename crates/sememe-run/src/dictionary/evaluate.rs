@@ -77,14 +77,14 @@ impl Evaluation {
 }
 
 /// Held-out activations at some hooks as they are, in blocks of at most [`ROWS`] tokens in the order of the text.
-pub(super) struct HeldOut<'a> {
+pub(crate) struct HeldOut<'a> {
     pub source: &'a Activations,
     /// Tokens at most.
     pub tokens: usize,
 }
 
 /// Which tokens a block holds: context and position of each.
-pub(super) struct Block {
+pub(crate) struct Block {
     pub input: Tensor<2>,
     pub target: Tensor<2>,
     pub contexts: Vec<u32>,
@@ -119,7 +119,7 @@ impl HeldOut<'_> {
 }
 
 /// Scores `dictionary`, which is one of unscaled activations.
-pub(super) fn evaluate(
+pub(crate) fn evaluate(
     config: &Config,
     source: &Activations,
     hooks: &Hooks,

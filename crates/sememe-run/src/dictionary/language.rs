@@ -124,6 +124,14 @@ impl Judge {
             let message = format!("`{given}` is not the model whose activations these are ({}); give that one", source.manifest.model);
             return Err(ActivationsError::Mismatch { path: source.path.clone(), message }.into());
         }
+        Self::of(model, tokenizer, config.evaluation.contexts, source, hooks)
+    }
+
+    /// The language model that made these activations, after its clean passes over `contexts` held-out contexts.
+    ///
+    /// # Errors
+    /// Held-out contexts that cannot be read.
+    pub fn of(model: Transformer, tokenizer: Tokenizer, contexts: usize, source: &Activations, hooks: &Hooks) -> Result<Self, RunError> {
         let named = |hooks: &[(usize, f64)]| -> Vec<Hook> {
             hooks.iter().filter_map(|(hook, _)| source.manifest.hooks[*hook].hook.parse().ok()).collect()
         };
@@ -131,8 +139,8 @@ impl Judge {
         let targets = if hooks.target.is_empty() { inputs.clone() } else { named(&hooks.target) };
         let mut judge =
             Self { model, tokenizer, targets, clean: Vec::new(), ce_clean: Sums::default(), zero: Sums::default(), mean: Sums::default() };
-        if config.evaluation.contexts > 0 {
-            judge.clean_passes(config.evaluation.contexts, source, &inputs)?;
+        if contexts > 0 {
+            judge.clean_passes(contexts, source, &inputs)?;
         }
         Ok(judge)
     }

@@ -62,10 +62,11 @@ fn latent_blocks(latent: &LatentView) -> Vec<Block> {
 /// All sections on one dictionary.
 pub fn dictionary_sections(name: &str, lines: &[Value], evaluation: &Evaluation) -> Vec<Section> {
     let section = |heading: String, blocks| Section { heading, blocks };
-    let mut sections = vec![
-        section(format!("{name}: scores"), vec![Block::Table(scores_table(evaluation)), frequencies(&evaluation.scores.frequencies)]),
-        section(format!("{name}: training"), vec![Block::Row(loss_plots(lines))]),
-    ];
+    let mut sections =
+        vec![section(format!("{name}: scores"), vec![Block::Table(scores_table(evaluation)), frequencies(&evaluation.scores.frequencies)])];
+    if !lines.is_empty() {
+        sections.push(section(format!("{name}: training"), vec![Block::Row(loss_plots(lines))]));
+    }
     for (group, title) in [("strongest", "strongest latents"), ("random", "random latents")] {
         let of_group: Vec<&LatentView> = evaluation.latents.iter().filter(|latent| latent.group == group).collect();
         if !of_group.is_empty() {
@@ -80,7 +81,8 @@ pub fn dictionary_sections(name: &str, lines: &[Value], evaluation: &Evaluation)
     sections
 }
 
-fn source_table(source: &Activations) -> Table {
+/// What the activations are of.
+pub(crate) fn source_table(source: &Activations) -> Table {
     let manifest = &source.manifest;
     let hooks: Vec<String> =
         manifest.hooks.iter().map(|info| format!("{} ({} wide, mean norm {:.1})", info.hook, info.width, info.mean_norm)).collect();

@@ -4,14 +4,15 @@ use std::path::Path;
 use std::time::Instant;
 
 use burn::tensor::Device;
-use sememe::dictionary::{Batch, BatchError, Batches, Dictionary, DictionaryKind, Widths, resume, start, train as train_dictionary};
+use sememe::dictionary::{Dictionary, DictionaryKind, Widths, resume, start, train as train_dictionary};
 use sememe::train::Fit;
 
 use super::config::{Config, DataConfig};
 use super::evaluate::{Evaluation, Training, evaluate};
 use super::language::Judge;
 use super::page::write_page;
-use crate::activations::{Activations, ActivationsError, HarvestConfig, Harvested, Hooks, LiveBatches, ShardBatches, harvest};
+use super::source::{Live, Source, held_out};
+use crate::activations::{Activations, ActivationsError, Hooks};
 use crate::checkpoint;
 use crate::config::parse;
 use crate::error::RunError;
@@ -19,12 +20,6 @@ use crate::folder::RunFolder;
 use crate::interop::native::{Saved, open, save};
 use crate::observe::RunObserver;
 use crate::start::{Outcome, RunOptions, label_of, open_run};
-
-/// Tokens that are harvested before live training, for the scale of the activations.
-const SCALE_TOKENS: usize = 65_536;
-/// Held-out tokens of a live run.
-const LIVE_TEST_TOKENS: usize = 65_536;
-const LIVE: &str = "live";
 
 /// Trains and evaluates what `config` describes, in the folder `path`.
 ///
@@ -40,7 +35,7 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions, judge: Option<&
     let folder = open_run(path, &config.to_toml()?, config.seed, options)?;
     let (source, hooks) = match before {
         Some(found) => found,
-        None => match held_out(config, path, options)? {
+        None => match held_out(config.data.live.as_ref(), path, options)? {
             Some(source) => checked(config, source)?,
             None => return Ok(Outcome::Interrupted { step: 0 }),
         },
@@ -48,14 +43,18 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions, judge: Option<&
     let device = Device::flex().autodiff();
     let dictionary = Dictionary::new(config.dictionary.clone(), widths(&source, &hooks), config.seed, &device)?;
     let plan = &config.training;
-    let saved =
-        if options.resume { checkpoint::load_with_memory(&folder, dictionary.clone(), &plan.adam, &device.clone().inner())? } else { None };
+    let saved = if options.resume {
+        checkpoint::load_with_memory(&folder, dictionary.clone(), &plan.adam, 0, &device.clone().inner())?
+    } else {
+        None
+    };
     let fit = match saved {
         Some(saved) => resume(saved.model, saved.memory, saved.adam, saved.step, saved.seed).map_err(RunError::Data)?,
         None => start(dictionary, plan, config.seed),
     };
     folder.cut_metrics_after(fit.step)?;
-    let mut batches = Source::new(config, &source, &hooks, path, fit.step, &device.clone().inner())?;
+    let live = Live { config: config.data.live.as_ref(), folder: path };
+    let mut batches = Source::new(&live, &source, &hooks, (plan.batch_tokens, config.seed, fit.step), &device.clone().inner())?;
     let checkpoint = |fit: &Fit<Dictionary>| checkpoint::save(&folder, fit, &fit.model.memory.state(&device.clone().inner()));
     let every = (config.output.log_every, config.output.checkpoint_every);
     let label = label_of(path);
@@ -70,7 +69,7 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions, judge: Option<&
     let fit = trained?;
     checkpoint(&fit)?;
     if fit.step < plan.steps {
-        batches.save(&path.join(LIVE))?;
+        batches.save(&live)?;
         return Ok(Outcome::Interrupted { step: fit.step });
     }
     let new_tokens = (fit.step - from) * plan.batch_tokens;
@@ -100,7 +99,7 @@ pub fn evaluate_again(path: &Path, model: Option<&str>) -> Result<Evaluation, Ru
     }
     let source = match &config.data.activations {
         Some(folder) => Activations::open(folder)?,
-        None => Activations::open(&path.join(LIVE))?,
+        None => Activations::open(&Live::folder_of(path))?,
     };
     let (source, hooks) = checked(&config, source)?;
     let (dictionary, saved) = open(path, &Device::flex())?;
@@ -192,57 +191,5 @@ fn about(source: &Activations, hooks: &Hooks, kind: &DictionaryKind, dictionary:
         fingerprint: source.manifest.fingerprint.clone(),
         hooks: hooks.input.iter().map(name).collect(),
         target: hooks.target.first().map(name),
-    }
-}
-
-/// Before live training: held-out tokens to evaluate on and some to estimate the scale from; `None` when interrupted.
-fn held_out(config: &Config, path: &Path, options: &RunOptions) -> Result<Option<Activations>, RunError> {
-    let folder = path.join(LIVE);
-    let live = config.data.live.clone().unwrap_or_default();
-    if let Ok(there) = Activations::open(&folder) {
-        return Ok(Some(there));
-    }
-    let test_tokens = if live.test_tokens > 0 { live.test_tokens } else { LIVE_TEST_TOKENS };
-    let some = HarvestConfig { tokens: SCALE_TOKENS, test_tokens, ..live };
-    let resume = folder.join("activations.json").is_file();
-    Ok(match harvest(&some, &folder, (resume, false), options.verbosity, &options.interrupt)? {
-        Harvested::Finished(source) => Some(*source),
-        Harvested::Interrupted { .. } => None,
-    })
-}
-
-/// Batches of either source.
-enum Source {
-    Shards(Box<ShardBatches>),
-    Live(Box<LiveBatches>),
-}
-
-impl Source {
-    fn new(config: &Config, source: &Activations, hooks: &Hooks, path: &Path, step: usize, device: &Device) -> Result<Self, RunError> {
-        let batch = config.training.batch_tokens;
-        Ok(match &config.data.live {
-            None => Self::Shards(Box::new(ShardBatches::new(source.clone(), hooks.clone(), batch, config.seed, device.clone())?)),
-            Some(live) => {
-                let mut batches = LiveBatches::new(live, source.clone(), hooks.clone(), batch, device.clone())?;
-                batches.restore(&path.join(LIVE), step)?;
-                Self::Live(Box::new(batches))
-            }
-        })
-    }
-
-    fn save(&mut self, folder: &Path) -> Result<(), RunError> {
-        match self {
-            Self::Shards(_) => Ok(()),
-            Self::Live(live) => Ok(live.save(folder)?),
-        }
-    }
-}
-
-impl Batches for Source {
-    fn next(&mut self, step: usize) -> Result<Batch, BatchError> {
-        match self {
-            Self::Shards(shards) => shards.next(step),
-            Self::Live(live) => live.next(step),
-        }
     }
 }

@@ -4,6 +4,7 @@ mod page;
 mod picture;
 mod plot;
 
+pub(crate) use page::escape;
 pub use page::{Block, MarkedText, Page, Section, Table};
 pub use picture::image_grid;
 pub use plot::{Curve, Series, bars, comparison, curves, heatmap, loss_plots};

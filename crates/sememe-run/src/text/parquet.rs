@@ -64,6 +64,9 @@ fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Strin
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(ParquetError::NYI(what))) => Err(format!("{what}; pack the file with snappy, zstd or gzip")),
+        Ok(Err(ParquetError::General(what))) if what.contains("Disabled feature") => {
+            Err(format!("{what}; pack the file with snappy, zstd or gzip"))
+        }
         Ok(Err(error)) => Err(damaged(&error.to_string())),
         Err(_) => Err(damaged("its pages contradict each other")),
     }

@@ -97,7 +97,7 @@ fn gradients_equal_finite_differences() {
     let (x, y) = patterns();
     for (number, layer) in layers(&device).iter().enumerate() {
         let values = [random([4, 6], 2.0, &device), random([7, 6], 0.5, &device), random([8, 6], 0.5, &device)];
-        let weights = random([11], 1.0, &device);
+        let weights = random([10], 1.0, &device);
         let total = |[at, decoder, encoder]: [Tensor<2>; 3], weights: Tensor<1>| {
             (blocks(layer, at, decoder, encoder, &x, &y).entries * weights).sum()
         };
@@ -278,7 +278,7 @@ fn training_a_pair() {
     let (_, without, _, error_without) = run(0.0, None);
     let (weights, with, agreement, error_with) = run(0.3, None);
     assert!(with.l1 < 0.7 * without.l1, "{} {}", with.l1, without.l1);
-    assert!(with.above_normalised[3] <= without.above_normalised[3]);
+    assert!(with.above[3] < without.above[3], "{with:?} {without:?}");
     assert!(error_with["input/reconstruction"] < 2.0 * error_without["input/reconstruction"], "{error_with:?} {error_without:?}");
     assert!(agreement.unit_correlation > 0.5, "{agreement:?}");
     assert_eq!(weights, run(0.3, Some(120)).0, "a stopped pair ends at the same bits");

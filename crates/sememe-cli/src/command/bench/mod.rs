@@ -4,6 +4,7 @@ mod dictionary;
 mod forward;
 mod jacobian;
 mod job;
+mod pair;
 mod scale;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ enum What {
     Forward(forward::Forward),
     /// What a token costs, and how much memory training takes, as the number of latents grows.
     Scale(scale::Scale),
+    /// A training step of a pair around an MLP, without and with the Jacobian penalty, and against PyTorch (--python).
+    Pair(pair::PairStep),
     /// A whole job, from shards to metrics, against the bare training steps.
     Job(job::Job),
 }
@@ -45,6 +48,7 @@ impl Bench {
             What::Dictionary(bench) => bench.run(context),
             What::Forward(bench) => bench.run(context),
             What::Scale(bench) => bench.run(context),
+            What::Pair(bench) => bench.run(context),
             What::Job(bench) => bench.run(context),
         }
     }

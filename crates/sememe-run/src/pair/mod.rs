@@ -1,0 +1,17 @@
+//! Runs of a pair of dictionaries around a layer, with a penalty on the Jacobian between their latents.
+
+mod compare;
+mod config;
+mod evaluate;
+mod graph;
+mod layer;
+mod page;
+mod run;
+
+pub use compare::{PairComparison, PairComparisonConfig, compare, compared_sections, table};
+pub use config::{Config, JacobianEvaluationConfig};
+pub use evaluate::{Evaluation, JacobianScores, scores_table};
+pub use graph::{Edge, Graph, GraphScope, graph_of};
+pub use layer::{hooks_of, layer_between};
+pub use page::{pair_sections, write_page};
+pub use run::{evaluate_again, hooks_of_run, train};
