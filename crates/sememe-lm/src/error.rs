@@ -43,6 +43,14 @@ pub enum LmError {
         /// Those that exist.
         known: String,
     },
+    /// Attention that is more than queries, keys and values.
+    #[error("{hook}: this attention has {found}, for which there is no closed form here; take a layer without, or the MLP")]
+    Attention {
+        /// Where.
+        hook: crate::Hook,
+        /// What it has.
+        found: &'static str,
+    },
     /// A mixture of experts.
     #[error("{}: `{found}` is a mixture of experts, which is not supported; use a dense model of the family", file.display())]
     MixtureOfExperts {

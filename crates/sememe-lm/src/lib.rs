@@ -35,7 +35,7 @@ pub use hook::{Hook, Intervene, Place, Untouched};
 pub use layer::{Rope, RopeScaling};
 pub use load::{Gguf, describe, load, load_model, resolve};
 pub use model::Transformer;
-pub use parts::{MlpParts, NormParts};
+pub use parts::{AttentionParts, MlpParts, NormParts};
 pub use save::{Precision, save};
 pub use score::Nats;
 pub use tokenize::Tokenizer;

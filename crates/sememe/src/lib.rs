@@ -32,6 +32,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod block;
 pub mod dictionary;
 pub mod generative;
 pub mod jacobian;

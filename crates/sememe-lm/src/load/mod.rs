@@ -72,18 +72,23 @@ fn open(given: &str) -> Result<Files, LmError> {
 /// # Errors
 /// Files that are missing or wrong, an architecture that is not known.
 pub fn describe(given: &str) -> Result<Description, LmError> {
-    match open(given)? {
+    match open(given.strip_prefix(RANDOM).unwrap_or(given))? {
         Files::Folder(folder) => folder.describe(),
         Files::Gguf(file) => file.describe(),
     }
 }
 
-/// The model in a Hugging Face folder or a GGUF file, in single precision.
+/// A prefix of a model's name: its architecture and tokenizer with weights drawn anew, as a null for whatever is found in it.
+const RANDOM: &str = "random:";
+
+/// The model in a Hugging Face folder or a GGUF file, in single precision; `random:` before its name replaces its weights by
+/// fresh ones (seed 0).
 ///
 /// # Errors
 /// Files that are missing or wrong, an architecture that is not known, tensors that do not fit the config.
 pub fn load_model(given: &str, device: &Device) -> Result<Transformer, LmError> {
-    from_files(&open(given)?, device)
+    let (name, is_random) = given.strip_prefix(RANDOM).map_or((given, false), |name| (name, true));
+    from_files(&open(name)?, is_random, device)
 }
 
 /// The model and its tokenizer.
@@ -91,19 +96,23 @@ pub fn load_model(given: &str, device: &Device) -> Result<Transformer, LmError> 
 /// # Errors
 /// Those of [`load_model`], and a tokenizer that is missing or cannot be read.
 pub fn load(given: &str, device: &Device) -> Result<(Transformer, Tokenizer), LmError> {
-    let files = open(given)?;
+    let (name, is_random) = given.strip_prefix(RANDOM).map_or((given, false), |name| (name, true));
+    let files = open(name)?;
     let tokenizer = match &files {
         Files::Folder(folder) => Tokenizer::from_file(&folder.path.join("tokenizer.json"))?,
         Files::Gguf(file) => Tokenizer::from_gguf(&file.gguf)?,
     };
-    Ok((from_files(&files, device)?, tokenizer))
+    Ok((from_files(&files, is_random, device)?, tokenizer))
 }
 
-fn from_files(files: &Files, device: &Device) -> Result<Transformer, LmError> {
+fn from_files(files: &Files, is_random: bool, device: &Device) -> Result<Transformer, LmError> {
     let (description, checkpoint): (Description, &dyn crate::weights::Checkpoint) = match files {
         Files::Folder(folder) => (folder.describe()?, folder),
         Files::Gguf(file) => (file.describe()?, file.as_ref()),
     };
+    if is_random {
+        return Ok(Transformer::init(&description, 0, device));
+    }
     let rules = (description.family.rules)(&description);
     fill(Transformer::empty(&description, device), &rules, checkpoint, description.is_tied)
 }

@@ -1,6 +1,6 @@
 //! From a language model and two hooks to the frozen layer between them.
 
-use sememe::pair::{FrozenNorm, Layer};
+use sememe::pair::{Attention, FrozenNorm, Layer};
 use sememe_lm::{Hook, MlpParts, NormParts, Place, Transformer};
 
 use super::config::Config;
@@ -47,6 +47,32 @@ pub fn layer_between(model: &Transformer, from: Hook, to: Hook, scales: (f64, f6
         is_residual,
         scale_in: scales.0,
         scale_out: scales.1,
+    })
+}
+
+/// The attention of layer `layer` as plain matrices, from the residual stream before it to what it adds.
+///
+/// # Errors
+/// Attention for which there is no closed form.
+pub fn attention_of(model: &Transformer, layer: usize) -> Result<Attention, RunError> {
+    let parts = model.attention_parts(layer)?;
+    let (heads, kv_heads) = (parts.heads, parts.kv_heads);
+    let e = parts.output.dims()[0] / heads;
+    let bounds = [(0, heads * e), (heads * e, kv_heads * e), ((heads + kv_heads) * e, kv_heads * e)];
+    let [query, key, value] = bounds.map(|(from, width)| parts.qkv.clone().narrow(1, from, width));
+    Ok(Attention {
+        norm: Some(frozen(parts.norm)),
+        query,
+        key,
+        value,
+        biases: parts.qkv_bias.map(|bias| bounds.map(|(from, width)| bias.clone().narrow(0, from, width))),
+        out: parts.output,
+        out_bias: parts.output_bias,
+        heads,
+        kv_heads,
+        score_scale: parts.score_scale,
+        window: parts.window,
+        frequencies: parts.frequencies,
     })
 }
 

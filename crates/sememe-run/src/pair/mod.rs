@@ -12,6 +12,6 @@ pub use compare::{PairComparison, PairComparisonConfig, compare, compared_sectio
 pub use config::{Config, JacobianEvaluationConfig};
 pub use evaluate::{Evaluation, JacobianScores, scores_table};
 pub use graph::{Edge, Graph, GraphScope, graph_of};
-pub use layer::{hooks_of, layer_between};
+pub use layer::{attention_of, hooks_of, layer_between};
 pub use page::{pair_sections, write_page};
 pub use run::{evaluate_again, hooks_of_run, train};

@@ -2,7 +2,7 @@
 //!
 //! `z = σ((x − b_dec) W_encᵀ + b_enc)`, `x̂ = z W_dec + b_dec`, with N tokens of
 //! width d, n latents, `W_enc [n, d]`, `W_dec [n, d]` (a row a latent, in both).
-//! A member says what σ is and what stands in the loss beside
+//! (`nonlinear` adds a hidden layer to the decoder.) A member says what σ is and what stands in the loss beside
 //! `mean_N Σ_d (x − x̂)²`; weights, training, folding and metrics are shared.
 //!
 //! To add a dictionary: its own file with a config that implements
@@ -19,6 +19,7 @@ mod jumprelu;
 mod matryoshka;
 mod memory;
 pub mod metric;
+mod nonlinear;
 mod p_anneal;
 mod places;
 mod relu;
@@ -41,6 +42,7 @@ pub use gated::Gated;
 pub use jumprelu::{JumpRelu, L0Penalty};
 pub use matryoshka::Matryoshka;
 pub use memory::{MOST_TOKENS, Memory};
+pub use nonlinear::Nonlinear;
 pub use p_anneal::PAnneal;
 pub use places::DENSE_FROM;
 pub use relu::Relu;
@@ -49,7 +51,7 @@ pub use topk::TopK;
 pub use train::{DictionaryPlan, DictionaryTrainError, resume, start, train};
 pub(crate) use train::{lifted_batch, without_autodiff};
 pub use transcoder::Transcoder;
-pub use weights::{Dictionary, Form, RawWeights, Widths};
+pub use weights::{Dictionary, Form, HiddenDecoder, RawWeights, Widths};
 
 use crate::train::{Loss, StepContext};
 use burn::tensor::Tensor;
@@ -118,6 +120,7 @@ sememe_truth::catalogue! {
         "relu" => Relu(relu::Relu),
         "p-anneal" => PAnneal(p_anneal::PAnneal),
         "gated" => Gated(gated::Gated),
+        "nonlinear" => Nonlinear(nonlinear::Nonlinear),
         "transcoder" => Transcoder(transcoder::Transcoder),
         "crosscoder" => Crosscoder(crosscoder::Crosscoder),
     }

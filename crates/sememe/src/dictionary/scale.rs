@@ -96,6 +96,10 @@ impl Dictionary {
             times(vector, inverse);
         }
         self.memory.divide_threshold(input_scale);
+        if let Some(hidden) = &mut self.hidden {
+            times(&mut hidden.w_in, input_scale);
+            times(&mut hidden.w_out, 1.0 / output_scale);
+        }
         if input_scale != output_scale {
             times(&mut self.w_dec, input_scale / output_scale);
             if let Some(skip) = &mut self.w_skip {

@@ -25,6 +25,7 @@ fn small(kind: DictionaryKind) -> DictionaryKind {
         K::Relu(c) => K::Relu(Relu { n: N, weight: 0.2, dead_after_tokens, ..c }),
         K::PAnneal(c) => K::PAnneal(PAnneal { n: N, weight: 0.2, dead_after_tokens, ..c }),
         K::Gated(c) => K::Gated(Gated { n: N, weight: 0.2, dead_after_tokens, ..c }),
+        K::Nonlinear(c) => K::Nonlinear(Nonlinear { n: N, hidden: 6, dead_after_tokens, ..c }),
         K::Transcoder(c) => K::Transcoder(Transcoder { base: Box::new(small(*c.base)), skip: true }),
         K::Crosscoder(c) => K::Crosscoder(Crosscoder { base: Box::new(small(*c.base)), ..c }),
     }

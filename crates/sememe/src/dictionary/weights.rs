@@ -10,7 +10,7 @@
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData, activation};
 use rand_distr::{Distribution, StandardNormal};
-use sememe_kernels::{Choice, Precision, encode_top, row_norms, sparse_encode};
+use sememe_kernels::{Activation, Choice, Precision, activate, encode_top, row_norms, sparse_encode};
 use sememe_truth::random::stream;
 
 use super::{Codes, DENSE_FROM, DictionaryError, DictionaryKind, Memory};
@@ -46,11 +46,45 @@ pub struct Form {
     pub skip: bool,
     /// Layers whose activations stand side by side.
     pub layers: usize,
+    /// Units of the nonlinear part of the decoder, and their φ.
+    pub hidden: Option<(usize, Activation)>,
 }
 
 impl Default for Form {
     fn default() -> Self {
-        Self { unit_rows: true, centred: true, threshold: None, gate: false, skip: false, layers: 1 }
+        Self { unit_rows: true, centred: true, threshold: None, gate: false, skip: false, layers: 1, hidden: None }
+    }
+}
+
+/// The nonlinear part of a decoder: `φ(z W_in + b_in) W_out`.
+#[derive(Module, Debug)]
+pub struct HiddenDecoder {
+    /// `[n, h]`.
+    pub w_in: Param<Tensor<2>>,
+    /// `[h]`.
+    pub b_in: Param<Tensor<1>>,
+    /// `[h, d_out]`.
+    pub w_out: Param<Tensor<2>>,
+    /// φ.
+    #[module(skip)]
+    pub phi: Activation,
+}
+
+impl HiddenDecoder {
+    fn new(n: usize, (units, phi): (usize, Activation), output: usize, seed: u64, device: &Device) -> Self {
+        let mut draw = stream(seed, "dictionary/hidden");
+        let mut matrix = |rows: usize, columns: usize, scale: f32| {
+            let values = (0..rows * columns).map(|_| -> f32 { StandardNormal.sample(&mut draw) }).map(|v: f32| v * scale).collect();
+            parameter(values, [rows, columns], device)
+        };
+        // Its output begins small beside the linear part.
+        let (w_in, w_out) = (matrix(n, units, 0.1), matrix(units, output, 0.1 / (units as f32).sqrt()));
+        Self { w_in, b_in: parameter(vec![0.0; units], [units], device), w_out, phi }
+    }
+
+    /// `z W_in + b_in`: `[N, h]`.
+    pub fn pre(&self, codes: &Codes) -> Tensor<2> {
+        codes.times(self.w_in.val()) + self.b_in.val().unsqueeze_dim::<2>(0)
     }
 }
 
@@ -73,6 +107,8 @@ pub struct Dictionary {
     pub b_mag: Option<Param<Tensor<1>>>,
     /// `[d_out, d_in]`.
     pub w_skip: Option<Param<Tensor<2>>>,
+    /// What the decoder has beside its linear part.
+    pub hidden: Option<HiddenDecoder>,
     /// The member.
     #[module(skip)]
     pub kind: DictionaryKind,
@@ -176,6 +212,10 @@ impl Dictionary {
         let (tag, member) = (kind.tag(), kind.member());
         member.check(raw.widths)?;
         let (n, form, widths) = (member.n(), member.form(), raw.widths);
+        if form.hidden.is_some() {
+            let expected = "no other tool has a nonlinear decoder".into();
+            return Err(DictionaryError { dictionary: tag, key: "hidden", got: "missing".into(), expected });
+        }
         let sized = |key: &'static str, values: Option<Vec<f32>>, expected: usize| match values {
             Some(values) if values.len() == expected => Ok(values),
             found => Err(DictionaryError {
@@ -197,6 +237,7 @@ impl Dictionary {
             r_mag: vector("r_mag", raw.r_mag, form.gate)?,
             b_mag: vector("b_mag", raw.b_mag, form.gate)?,
             w_skip: skip.map(|values| parameter(values, [widths.output, widths.input], device)),
+            hidden: None,
             precision: Precision::Single,
             dense_from: DENSE_FROM,
             memory: Memory::new(n),
@@ -246,6 +287,7 @@ impl Dictionary {
             r_mag: form.gate.then(|| zeros(n)),
             b_mag: form.gate.then(|| zeros(n)),
             w_skip: form.skip.then(|| parameter(vec![0.0; widths.output * widths.input], [widths.output, widths.input], device)),
+            hidden: form.hidden.map(|hidden| HiddenDecoder::new(n, hidden, widths.output, seed, device)),
             precision: Precision::Single,
             dense_from: DENSE_FROM,
             memory: Memory::new(n),
@@ -300,9 +342,13 @@ impl Dictionary {
         self.kind.member().codes(self, x)
     }
 
-    /// `z W_dec + b_dec (+ x W_skipᵀ)`: `[N, d_out]`.
+    /// `z W_dec + b_dec (+ x W_skipᵀ) (+ φ(z W_in + b_in) W_out)`: `[N, d_out]`.
     pub fn decode(&self, codes: &Codes, x: &Tensor<2>) -> Tensor<2> {
         let output = codes.times(self.w_dec.val()) + self.b_dec.val().unsqueeze_dim::<2>(0);
+        let output = match &self.hidden {
+            Some(hidden) => output + activate(hidden.pre(codes), hidden.phi).matmul(hidden.w_out.val()),
+            None => output,
+        };
         match &self.w_skip {
             Some(skip) => output + x.clone().matmul(skip.val().transpose()),
             None => output,

@@ -19,7 +19,7 @@
 //! | `layer.rs` | the frozen layer: gated or not, with norms before and after it and the residual path |
 //! | `block.rs` | the exact block in closed form; `cost.rs` chooses how its matrices are formed |
 //! | `attention.rs` | the blocks of an attention layer |
-//! | `term.rs` | the penalty's config: surrogate, normalisation, subsets, schedule |
+//! | `crates/sememe/src/block/term.rs` | the penalty's config: surrogate, normalisation, subsets, schedule |
 //! | `train.rs` | training |
 //! | `metric/` | counts of entries, kurtosis, ablations, shapes of latent-to-latent functions |
 //!
@@ -31,20 +31,31 @@ mod block;
 pub mod cost;
 mod layer;
 pub mod metric;
-mod term;
 mod train;
 
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 pub use attention::{Attention, attention_jacobian};
-pub use block::{Blocks, blocks};
+pub use block::blocks;
 pub use layer::{FrozenNorm, Layer};
-pub use term::{JacobianTerm, Normalise, PairError};
 pub use train::{PairFit, resume, start, train};
 
+pub use crate::block::{Blocks, JacobianTerm, JacobianTermError, Normalise};
 use crate::dictionary::{Dictionary, DictionaryError, DictionaryKind, TopK, Widths};
+
+/// A pair's setting that makes no sense.
+#[derive(Debug, Error, PartialEq)]
+pub enum PairError {
+    /// Of a dictionary.
+    #[error(transparent)]
+    Dictionary(#[from] DictionaryError),
+    /// Of the penalty.
+    #[error(transparent)]
+    Term(#[from] JacobianTermError),
+}
 
 /// `[pair]` of a config: the two dictionaries and the penalty between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,7 +99,7 @@ impl PairConfig {
             }
             kind.member().check(Widths::same(width))?;
         }
-        self.jacobian.check()
+        Ok(self.jacobian.check()?)
     }
 }
 

@@ -7,12 +7,12 @@ use sememe_run::config;
 use sememe_run::dictionary::{ComparisonConfig, compare, compared_sections, table};
 use serde_json::json;
 
-use super::Half;
+use super::Part;
 use crate::command::Context;
 use crate::{pocket, recipe};
 
 /// Harvests and trains; `None` when interrupted.
-pub(super) fn run(out: &Path, context: &Context) -> Result<Option<Half>> {
+pub(super) fn run(out: &Path, context: &Context) -> Result<Option<Part>> {
     let model = out.join("pocket");
     pocket::write(&model)?;
     let set = [
@@ -31,5 +31,5 @@ pub(super) fn run(out: &Path, context: &Context) -> Result<Option<Half>> {
     let figures = figures.collect();
     let mut sections = compared_sections(&done)?;
     let details = sections.split_off(1);
-    Ok(Some(Half { text, results: sections, details, figures }))
+    Ok(Some(Part { text, results: sections, details, figures }))
 }

@@ -11,7 +11,7 @@ use sememe_run::report::{Block, Section, Table};
 use sememe_run::start::Outcome;
 use serde_json::json;
 
-use super::Half;
+use super::Part;
 use crate::command::{Context, cores, one_thread_each};
 use crate::recipe;
 
@@ -53,7 +53,7 @@ const LATENT_L1_WEIGHT: f64 = 0.05;
 const SCORES: [(&str, &str); 3] = [("mcc-pearson", "MCC"), ("r2-kernel-ridge", "R²"), ("structure-f1", "structure F1")];
 
 /// Trains six models; `None` when interrupted.
-pub(super) fn run(out: &Path, context: &Context) -> Result<Option<Half>> {
+pub(super) fn run(out: &Path, context: &Context) -> Result<Option<Part>> {
     let jobs: Vec<(&str, &str)> = DATA.iter().flat_map(|(data, _)| OBJECTIVES.iter().map(move |objective| (*data, *objective))).collect();
     let folder = |data: &str, objective: &str| out.join(format!("{data}-{}", objective.replace(' ', "-").to_lowercase()));
     // The images take longest, so they go first.
@@ -67,7 +67,7 @@ pub(super) fn run(out: &Path, context: &Context) -> Result<Option<Half>> {
         return Ok(None);
     }
     let evaluations: Vec<Evaluation> = evaluations.into_iter().flatten().collect();
-    let mut half = Half::default();
+    let mut half = Part::default();
     for (d, (data, about)) in DATA.iter().enumerate() {
         let of_data = &evaluations[d * OBJECTIVES.len()..(d + 1) * OBJECTIVES.len()];
         let table = table(of_data);

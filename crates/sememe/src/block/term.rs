@@ -1,4 +1,4 @@
-//! The penalty on a pair's Jacobian as training uses it: surrogate, normalisation, how often and on what it is evaluated.
+//! The penalty on blocks of a Jacobian as training uses it: surrogate, normalisation, how often and on what it is evaluated.
 //!
 //! `R = mean_t Σ_{b,a} f(|J[t, b, a]|)` with f the surrogate of any
 //! element-wise penalty of the registry. Farnik et al. write `λ/k² Σ|J|` beside
@@ -27,8 +27,7 @@ use sememe_truth::random::Stream;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::block::Blocks;
-use crate::dictionary::DictionaryError;
+use super::Blocks;
 use crate::penalty::{DependencyL1, PenaltyError, PenaltyKind};
 use crate::schedule::{Guard, Ramp, ScheduleError};
 use crate::train::StepContext;
@@ -46,12 +45,9 @@ pub enum Normalise {
     Batch,
 }
 
-/// A pair's setting that makes no sense.
+/// A setting of the penalty that makes no sense.
 #[derive(Debug, Error, PartialEq)]
-pub enum PairError {
-    /// Of a dictionary.
-    #[error(transparent)]
-    Dictionary(#[from] DictionaryError),
+pub enum JacobianTermError {
     /// Of the surrogate.
     #[error(transparent)]
     Penalty(#[from] PenaltyError),
@@ -70,7 +66,7 @@ pub enum PairError {
     },
 }
 
-/// The penalty between the dictionaries of a pair.
+/// The penalty on blocks of a Jacobian.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JacobianTerm {
@@ -109,7 +105,7 @@ impl Default for JacobianTerm {
 }
 
 /// What of a batch the penalty sees.
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// Tokens from the first.
     pub tokens: usize,
     pub x: Arc<Pattern>,
@@ -120,8 +116,8 @@ pub(super) struct Sample {
 
 impl JacobianTerm {
     /// Refuses settings that make no sense.
-    pub(super) fn check(&self) -> Result<(), PairError> {
-        let error = |key, got: String, expected| Err(PairError::Term { key, got, expected });
+    pub(crate) fn check(&self) -> Result<(), JacobianTermError> {
+        let error = |key, got: String, expected| Err(JacobianTermError::Term { key, got, expected });
         if !(self.weight.is_finite() && self.weight >= 0.0) {
             return error("weight", self.weight.to_string(), "give a finite number, 0 or above");
         }
@@ -149,7 +145,7 @@ impl JacobianTerm {
     }
 
     /// The tokens and latents that take part.
-    pub(super) fn sample(&self, x: &Arc<Pattern>, y: &Arc<Pattern>, stream: &mut Stream) -> Sample {
+    pub(crate) fn sample(&self, x: &Arc<Pattern>, y: &Arc<Pattern>, stream: &mut Stream) -> Sample {
         let tokens = if self.tokens == 0 { x.rows() } else { self.tokens.min(x.rows()) };
         if tokens == x.rows() && self.latents_fraction == 1.0 {
             return Sample { tokens, x: x.clone(), y: y.clone(), factor: 1.0 };
