@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::{PANEL, block_starts};
+use super::{PANEL, block_starts, tile};
 use crate::Pattern;
 use crate::lanes::wide;
 
@@ -98,66 +98,6 @@ impl Operands<'_> {
     }
 }
 
-/// A matrix in a slice, row after row or, transposed, column after column.
-#[derive(Clone, Copy)]
-struct View<'a> {
-    values: &'a [f32],
-    rows: usize,
-    columns: usize,
-    is_transposed: bool,
-}
-
-impl<'a> View<'a> {
-    fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
-        assert!(values.len() >= rows * columns, "a matrix of {rows} by {columns}");
-        Self { values, rows, columns, is_transposed: false }
-    }
-
-    fn transposed(self) -> Self {
-        Self { rows: self.columns, columns: self.rows, is_transposed: !self.is_transposed, ..self }
-    }
-
-    /// Distance of neighbours in a row, and in a column.
-    fn strides(&self) -> (isize, isize) {
-        if self.is_transposed { (self.rows as isize, 1) } else { (1, self.columns as isize) }
-    }
-}
-
-/// `out (+)= a b`, on one thread.
-fn product(a: View<'_>, b: View<'_>, out: &mut [f32], adds: bool) {
-    let (rows, columns, inner) = (a.rows, b.columns, a.columns);
-    assert!(b.rows == inner && out.len() >= rows * columns);
-    if rows * columns == 0 {
-        return;
-    }
-    let ((a_column, a_row), (b_column, b_row)) = (a.strides(), b.strides());
-    // SAFETY: strides describe matrices within the slices, whose lengths were checked when the views were made and above; `out` is exclusive.
-    #[allow(unsafe_code)]
-    unsafe {
-        gemm::gemm(
-            rows,
-            columns,
-            inner,
-            out.as_mut_ptr(),
-            1,
-            columns as isize,
-            adds,
-            a.values.as_ptr(),
-            a_column,
-            a_row,
-            b.values.as_ptr(),
-            b_column,
-            b_row,
-            1.0,
-            1.0,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
-}
-
 /// See [`super::jacobian_blocks`].
 pub(super) fn forward(operands: &Operands<'_>) -> Vec<f32> {
     let (x, y) = (operands.x, operands.y);
@@ -174,16 +114,26 @@ pub(super) fn forward(operands: &Operands<'_>) -> Vec<f32> {
         }
         parts.into_par_iter().for_each_init(Scratch::default, |scratch, (first, part)| {
             for token in first..(first + TOKENS).min(x.rows()) {
-                let (k_x, k_y) = (x.range(token).len(), y.range(token).len());
+                let entries = x.range(token).len() * y.range(token).len();
                 operands.gather(token, panel, scratch);
-                let block = &mut part[starts[token] - starts[first]..][..k_x * k_y];
-                let pulled = View::new(&scratch.pulled, k_y, panel.count);
-                let pushed = View::new(&scratch.pushed, k_x, panel.count);
-                product(pulled, pushed.transposed(), block, true);
+                let block = &mut part[starts[token] - starts[first]..][..entries];
+                tile::add_dots(&scratch.pulled, &scratch.pushed, panel.count, block);
             }
         });
     }
     blocks
+}
+
+/// Zeros that lie in memory already: of memory that is only promised, every page would be fetched twice, read and then written.
+#[allow(unsafe_code)]
+fn zeros(count: usize) -> Vec<f32> {
+    let mut values: Vec<f32> = Vec::with_capacity(count);
+    values.spare_capacity_mut()[..count].par_chunks_mut(1 << 16).for_each(|part| {
+        part.fill(std::mem::MaybeUninit::new(0.0));
+    });
+    // SAFETY: the chunks cover all `count` elements, and each was written.
+    unsafe { values.set_len(count) };
+    values
 }
 
 /// A pointer to numbers of which each task writes its own columns.
@@ -213,7 +163,7 @@ impl Shared {
 pub(super) fn backward(operands: &Operands<'_>, grad: &[f32]) -> [Vec<f32>; 3] {
     let (x, y, h, branches) = (operands.x, operands.y, operands.units, operands.branches());
     let starts = block_starts(x, y);
-    let mut gradients = [operands.into.len(), operands.out.len(), operands.slopes.len()].map(|count| vec![0.0_f32; count]);
+    let mut gradients = [operands.into.len(), operands.out.len(), operands.slopes.len()].map(zeros);
     let [into, out, slopes] = gradients.each_mut().map(|gradient| Shared(gradient.as_mut_ptr()));
     panels(h).into_par_iter().for_each_init(Scratch::default, |scratch, panel| {
         let Panel { first, count } = panel;
@@ -223,11 +173,11 @@ pub(super) fn backward(operands: &Operands<'_>, grad: &[f32]) -> [Vec<f32>; 3] {
                 continue;
             }
             operands.gather(token, panel, scratch);
-            let block = View::new(&grad[starts[token]..starts[token + 1]], k_y, k_x);
+            let block = &grad[starts[token]..starts[token + 1]];
             scratch.d_pushed.resize(k_x * count, 0.0);
             scratch.d_pulled.resize(k_y * count, 0.0);
-            product(block.transposed(), View::new(&scratch.pulled, k_y, count), &mut scratch.d_pushed, false);
-            product(block, View::new(&scratch.pushed, k_x, count), &mut scratch.d_pulled, false);
+            tile::combine(block, [1, k_x], &scratch.pulled, count, &mut scratch.d_pushed);
+            tile::combine(block, [k_x, 1], &scratch.pushed, count, &mut scratch.d_pulled);
             for (&latent, d) in y.row(token).iter().zip(scratch.d_pulled.chunks_exact(count)) {
                 // SAFETY: of each row this task alone touches the panel's columns, and rows are `h` apart in a matrix of `[n_y, h]`.
                 #[allow(unsafe_code)]

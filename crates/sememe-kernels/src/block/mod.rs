@@ -26,6 +26,7 @@
 mod dispatch;
 mod loops;
 mod plain;
+mod tile;
 
 use std::sync::Arc;
 
