@@ -124,7 +124,7 @@ fn what_is_refused() {
     refused(&folder, &with(&["--set", "weight=-1"]), "`weight` is -1");
     refused(&folder, &with(&["--set", "latents_fraction=0"]), "`latents_fraction` is 0");
     refused(&folder, &with(&["--set", "pair.jacobian.kind.name=orojar"]), "acts on each entry");
-    refused(&folder, &with(&["--set", "pair.input.name=relu"]), "topk");
+    refused(&folder, &["train", "jacobian", "--data", "acts", "--out", "x", "--set", "pair.input.name=relu"], "give `topk` or `batchtopk`");
     refused(&folder, &with(&["--set", "data.hooks=[\"1.mlp_in\"]", "--set", "data.target=1.resid_post"]), "no MLP lies between");
     refused(&folder, &with(&["--set", "data.hooks=[\"1.mlp_in\"]"]), "give both");
     refused(&folder, &with(&["--set", "data.hooks=[\"1.mlp_in\"]", "--set", "data.target=2.mlp_out"]), "2.mlp_out");

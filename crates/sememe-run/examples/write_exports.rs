@@ -55,6 +55,7 @@ fn numbers(count: usize, deviation: f64) -> Vec<f32> {
 /// Weights that agree nowhere by being 0 or 1.
 fn weights(widths: Widths) -> RawWeights {
     RawWeights {
+        hidden: None,
         widths,
         w_enc: numbers(N * widths.input, 0.2),
         b_enc: numbers(N, 0.2),

@@ -10,6 +10,7 @@
 
 mod batches;
 mod buffer;
+mod config;
 mod contexts;
 mod harvest;
 mod live;
@@ -26,7 +27,8 @@ use crate::text::TextError;
 
 pub(crate) use batches::fill_row;
 pub use batches::{Hooks, ShardBatches};
-pub use harvest::{HarvestConfig, Harvested, harvest};
+pub use config::HarvestConfig;
+pub use harvest::{Harvested, harvest};
 pub use live::LiveBatches;
 pub use manifest::{Activations, HookInfo, LeftOut, Manifest};
 pub use shard::{Chunk, Precision};

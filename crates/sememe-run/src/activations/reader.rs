@@ -6,8 +6,8 @@ use burn::tensor::{Device, Tensor};
 use sememe_lm::{Hook, Tokenizer, Tokens, Transformer};
 
 use super::ActivationsError;
+use super::config::HarvestConfig;
 use super::contexts::Context;
-use super::harvest::HarvestConfig;
 use super::shard::{Chunk, Precision};
 
 /// A model that runs over contexts and hands out the rows that are kept.

@@ -101,6 +101,7 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
         _ => ("gate_bias", "decoder_bias"),
     };
     let mut raw = RawWeights {
+        hidden: None,
         widths: Widths { input: d, output: w_dec.shape[1] },
         w_enc: w_enc.values,
         b_enc: arrays.take_shaped(encoder_bias, &[n])?,

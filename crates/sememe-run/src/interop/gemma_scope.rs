@@ -40,6 +40,7 @@ pub(super) fn read(path: &Path, device: &Device) -> Result<(Dictionary, Map<Stri
     let encoder = arrays.take("w_enc", 2)?;
     let [d, n] = [encoder.shape[0], encoder.shape[1]];
     let raw = RawWeights {
+        hidden: None,
         widths: Widths::same(d),
         w_enc: encoder.transposed().values,
         b_enc: arrays.take_shaped("b_enc", &[n])?,

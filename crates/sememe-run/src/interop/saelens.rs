@@ -151,6 +151,7 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
     let widths = Widths { input, output };
     let take = |arrays: &mut super::Arrays<'_>, name: &str| arrays.take_shaped(name, &[n]);
     let mut raw = RawWeights {
+        hidden: None,
         widths,
         w_enc: encoder.transposed().values,
         b_enc: take(&mut arrays, if base == "gated" { "b_gate" } else { "b_enc" })?,

@@ -62,6 +62,7 @@ pub(super) fn read(folder: &Path, device: &Device) -> Result<(Dictionary, Map<St
         return Err(unsupported("transcode", "false".into(), "activations of one width go in and another comes out; say true"));
     }
     let mut raw = RawWeights {
+        hidden: None,
         widths: Widths { input, output },
         w_enc: encoder.values,
         b_enc: arrays.take_shaped("encoder.bias", &[n])?,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::{Config, Side};
 use super::graph::{Graph, Totals};
+use super::open::unit;
 use crate::activations::{Activations, Hooks};
 use crate::dictionary::{self, HeldOut, Judge, evaluate};
 use crate::error::RunError;
@@ -59,11 +60,6 @@ impl Evaluation {
             Side::Output => &self.output,
         }
     }
-}
-
-/// J in the units of training, of J between unscaled activations: the ratio of the two scales.
-pub(super) fn unit(hooks: &Hooks) -> f64 {
-    hooks.target[0].1 / hooks.input[0].1
 }
 
 /// Scores a pair of unscaled activations; `layer` is of unscaled ones too.

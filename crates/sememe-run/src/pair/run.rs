@@ -5,20 +5,19 @@ use std::time::Instant;
 
 use burn::tensor::Device;
 use sememe::dictionary::Dictionary;
-use sememe::pair::{Layer, Pair, PairFit, resume, start, train as train_pair};
-use sememe_lm::{Hook, Tokenizer, Transformer};
+use sememe::pair::{Pair, PairFit, resume, start, train as train_pair};
+use sememe_lm::Hook;
 
 use super::config::{Config, Side};
-use super::evaluate::{Evaluation, evaluate_pair, unit};
-use super::layer::{hooks_of, layer_between, model_of};
+use super::evaluate::{Evaluation, evaluate_pair};
+use super::layer::{layer_between, model_of};
+use super::open::{Opened, Ready, open_run_of, ready};
 use super::page::write_page;
 use crate::activations::{Activations, Hooks};
 use crate::checkpoint;
-use crate::config::parse;
 use crate::dictionary::{Judge, Live, Source, Training, held_out};
 use crate::error::RunError;
-use crate::folder::RunFolder;
-use crate::interop::native::{Saved, open, save};
+use crate::interop::native::{Saved, save};
 use crate::observe::RunObserver;
 use crate::start::{Outcome, RunOptions, label_of, open_run};
 
@@ -96,22 +95,6 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions) -> Result<Outco
     Ok(Outcome::Finished(Box::new(evaluation)))
 }
 
-/// What of the activations a pair codes.
-struct Ready {
-    hooks: Hooks,
-    between: [Hook; 2],
-    widths: (usize, usize),
-}
-
-/// Hooks and widths of the activations, if they suit the pair.
-fn ready(config: &Config, source: &Activations) -> Result<Ready, RunError> {
-    let (hooks, between) = hooks_of(config, source)?;
-    let width = |side: &[(usize, f64)]| source.manifest.hooks[side[0].0].width;
-    let widths = (width(&hooks.input), width(&hooks.target));
-    config.pair.check(widths.0, widths.1)?;
-    Ok(Ready { hooks, between, widths })
-}
-
 fn about(source: &Activations, dictionary: &Dictionary, hook: Hook) -> Saved {
     let width = dictionary.widths().input;
     Saved {
@@ -125,28 +108,7 @@ fn about(source: &Activations, dictionary: &Dictionary, hook: Hook) -> Saved {
     }
 }
 
-/// A trained pair with everything it is a pair of.
-pub(super) struct Opened {
-    pub pair: Pair,
-    /// Between unscaled activations.
-    pub layer: Layer,
-    pub source: Activations,
-    pub hooks: Hooks,
-    pub between: [Hook; 2],
-    pub model: Transformer,
-    pub tokenizer: Tokenizer,
-    /// See [`unit`].
-    pub unit: f64,
-}
-
 impl Opened {
-    fn new(pair: Pair, config: &Config, source: Activations, model: Transformer, tokenizer: Tokenizer) -> Result<Self, RunError> {
-        let Ready { hooks, between, .. } = ready(config, &source)?;
-        let layer = layer_between(&model, between[0], between[1], (1.0, 1.0))?;
-        let unit = unit(&hooks);
-        Ok(Self { pair, layer, source, hooks, between, model, tokenizer, unit })
-    }
-
     fn evaluate(&self, config: &Config) -> Result<Evaluation, RunError> {
         let judge = |own: &[(usize, f64)]| {
             let hooks = Hooks { input: own.to_vec(), target: Vec::new() };
@@ -155,38 +117,6 @@ impl Opened {
         let judges = [judge(&self.hooks.input)?, judge(&self.hooks.target)?];
         evaluate_pair(config, &self.source, &self.hooks, (&self.pair, &self.layer), judges.each_ref())
     }
-}
-
-/// The config and the trained pair of a run folder, with another place of its language model if one is given.
-pub(super) fn open_run_of(path: &Path, model: Option<&str>) -> Result<(RunFolder, Config, Opened), RunError> {
-    let folder = RunFolder::open(path)?;
-    let mut config: Config = parse(&folder.read_config()?, &path.join("config.toml").display().to_string(), &[])?;
-    if let Some(model) = model {
-        config.evaluation.model = Some(model.into());
-    }
-    let source = match &config.data.activations {
-        Some(folder) => Activations::open(folder)?,
-        None => Activations::open(&Live::folder_of(path))?,
-    };
-    let device = Device::flex();
-    let mut sides = Vec::new();
-    for side in Side::BOTH {
-        let part = path.join(side.name());
-        let (dictionary, saved) = open(&part, &device)?;
-        if saved.fingerprint != source.manifest.fingerprint {
-            let message = format!("these activations are of another model than those that {} was trained on", part.display());
-            return Err(crate::activations::ActivationsError::Mismatch { path: source.path, message }.into());
-        }
-        sides.push(dictionary);
-    }
-    let (Some(output), Some(input)) = (sides.pop(), sides.pop()) else { unreachable!("two sides were read") };
-    let (language_model, tokenizer) = model_of(config.evaluation.model.as_deref(), &source)?;
-    let opened = Opened::new(Pair { input, output }, &config, source, language_model, tokenizer)?;
-    Ok((folder, config, opened))
-}
-
-pub(super) fn open_pair(path: &Path, model: Option<&str>) -> Result<Opened, RunError> {
-    Ok(open_run_of(path, model)?.2)
 }
 
 /// The trained pair of a run folder, evaluated again, with another place of its language model if one is given.
@@ -203,16 +133,4 @@ pub fn evaluate_again(path: &Path, model: Option<&str>) -> Result<Evaluation, Ru
     evaluation.write(&folder)?;
     write_page(&folder, &config, &opened.source, &evaluation)?;
     Ok(evaluation)
-}
-
-/// The two hooks of a pair's run, what enters first.
-///
-/// # Errors
-/// A run that is not finished.
-pub fn hooks_of_run(path: &Path) -> Result<[Hook; 2], RunError> {
-    let hook = |side: Side| {
-        let (_, saved) = open(&path.join(side.name()), &Device::flex())?;
-        saved.hooks.first().map_or(Ok(Hook::new(0, sememe_lm::Place::MlpIn)), |hook| hook.parse().map_err(RunError::Data))
-    };
-    Ok([hook(Side::Input)?, hook(Side::Output)?])
 }

@@ -24,6 +24,7 @@ use sememe_kernels::{Activation, Choice, Pattern, block_starts, jacobian_blocks,
 use sememe_truth::catalogue::Member;
 use serde::{Deserialize, Serialize};
 
+use super::relu::rectified;
 use super::topk::reconstruction;
 use super::{
     AuxK, Batch, Codes, DEAD_AFTER_TOKENS, Dictionary, DictionaryConfig, DictionaryError, Draft, Form, HiddenDecoder, Widths, check_common,
@@ -105,8 +106,8 @@ impl DictionaryConfig for Nonlinear {
     fn codes(&self, dictionary: &Dictionary, x: Tensor<2>) -> Codes {
         match self.k {
             0 => {
-                let zeros = Tensor::zeros([dictionary.n()], &x.device());
-                dictionary.choose(x, &Choice::Above(zeros))
+                let (places, z) = rectified(dictionary, x);
+                places.codes(z)
             }
             k => dictionary.choose(x, &Choice::PerRow(k)),
         }

@@ -19,7 +19,7 @@
 //! [`SAMPLE`] rows, evenly spread over the batch: a function of batch and
 //! weights alone, so that a resumed run takes the same way.
 //!
-//! The three numbers are measured by `crates/sememe/examples/density.rs`.
+//! The products behind the three numbers are timed by `crates/sememe-kernels/examples/sparse_times.rs`.
 
 use std::sync::Arc;
 

@@ -158,6 +158,8 @@ pub struct RawWeights {
     pub b_mag: Option<Vec<f32>>,
     /// `[d_out, d_in]`.
     pub w_skip: Option<Vec<f32>>,
+    /// `w_in [n, h]`, `b_in [h]` and `w_out [h, d_out]` of a nonlinear decoder.
+    pub hidden: Option<[Vec<f32>; 3]>,
 }
 
 impl RawWeights {
@@ -212,10 +214,6 @@ impl Dictionary {
         let (tag, member) = (kind.tag(), kind.member());
         member.check(raw.widths)?;
         let (n, form, widths) = (member.n(), member.form(), raw.widths);
-        if form.hidden.is_some() {
-            let expected = "no other tool has a nonlinear decoder".into();
-            return Err(DictionaryError { dictionary: tag, key: "hidden", got: "missing".into(), expected });
-        }
         let sized = |key: &'static str, values: Option<Vec<f32>>, expected: usize| match values {
             Some(values) if values.len() == expected => Ok(values),
             found => Err(DictionaryError {
@@ -227,6 +225,16 @@ impl Dictionary {
         };
         let vector =
             |key, values, wanted: bool| wanted.then(|| sized(key, values, n).map(|values| parameter(values, [n], device))).transpose();
+        let hidden = form.hidden.map(|(units, phi)| {
+            let [w_in, b_in, w_out] = raw.hidden.map_or([None, None, None], |parts| parts.map(Some));
+            Ok(HiddenDecoder {
+                w_in: parameter(sized("hidden.w_in", w_in, n * units)?, [n, units], device),
+                b_in: parameter(sized("hidden.b_in", b_in, units)?, [units], device),
+                w_out: parameter(sized("hidden.w_out", w_out, units * widths.output)?, [units, widths.output], device),
+                phi,
+            })
+        });
+        let hidden = hidden.transpose()?;
         let skip = form.skip.then(|| sized("w_skip", raw.w_skip, widths.output * widths.input)).transpose()?;
         Ok(Self {
             w_enc: parameter(sized("w_enc", Some(raw.w_enc), n * widths.input)?, [n, widths.input], device),
@@ -237,7 +245,7 @@ impl Dictionary {
             r_mag: vector("r_mag", raw.r_mag, form.gate)?,
             b_mag: vector("b_mag", raw.b_mag, form.gate)?,
             w_skip: skip.map(|values| parameter(values, [widths.output, widths.input], device)),
-            hidden: None,
+            hidden,
             precision: Precision::Single,
             dense_from: DENSE_FROM,
             memory: Memory::new(n),
@@ -260,6 +268,7 @@ impl Dictionary {
             r_mag: self.r_mag.as_ref().map(read),
             b_mag: self.b_mag.as_ref().map(read),
             w_skip: self.w_skip.as_ref().map(read),
+            hidden: self.hidden.as_ref().map(|hidden| [read(&hidden.w_in), read(&hidden.b_in), read(&hidden.w_out)]),
         }
     }
 

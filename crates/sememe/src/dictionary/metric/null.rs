@@ -125,6 +125,7 @@ pub fn linear_dictionary(directions: &Matrix, mean: &[f64], device: &Device) -> 
         .flat_map(|sign| (0..k).flat_map(move |i| (0..d).map(move |j| (sign * directions[(i, j)]) as f32)))
         .collect();
     let raw = RawWeights {
+        hidden: None,
         widths: Widths::same(d),
         w_enc: rows.clone(),
         b_enc: vec![0.0; 2 * k],
