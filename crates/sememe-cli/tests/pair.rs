@@ -129,7 +129,7 @@ fn what_is_refused() {
     refused(&folder, &with(&["--set", "data.hooks=[\"1.mlp_in\"]"]), "give both");
     refused(&folder, &with(&["--set", "data.hooks=[\"1.mlp_in\"]", "--set", "data.target=2.mlp_out"]), "2.mlp_out");
     refused(&folder, &with(&["--set", "evaluation.model=random:acts"]), "acts");
-    assert!(!folder.join("x/input").exists(), "nothing is trained before all of it is checked");
+    assert!(!folder.join("x").exists(), "nothing is written before all of it is checked");
     let other = harvested("one", "resid_post");
     refused(&other, &[&["train", "jacobian"][..], &SHORT].concat(), "what enters a layer and what leaves it");
 }

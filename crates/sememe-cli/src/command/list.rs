@@ -13,6 +13,7 @@ use sememe_truth::world::WorldKind;
 use serde_json::json;
 
 use super::Context;
+use super::train::PAIR;
 use crate::recipe;
 
 /// What can be listed.
@@ -20,6 +21,7 @@ use crate::recipe;
 enum Kind {
     Models,
     Dictionaries,
+    Pairs,
     Penalties,
     Metrics,
     Worlds,
@@ -41,6 +43,11 @@ impl List {
         let kinds = [
             (Kind::Models, "models", catalogue(ModelKind::ENTRIES)),
             (Kind::Dictionaries, "dictionaries", catalogue(DictionaryKind::ENTRIES)),
+            (
+                Kind::Pairs,
+                "pairs",
+                vec![(PAIR.to_string(), "dictionaries on both sides of an MLP, with a sparse Jacobian between them".to_string())],
+            ),
             (Kind::Penalties, "penalties", catalogue(PenaltyKind::ENTRIES)),
             (Kind::Metrics, "metrics", catalogue(MetricKind::ENTRIES)),
             (Kind::Worlds, "worlds", catalogue(WorldKind::ENTRIES)),

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use burn::tensor::Device;
 use sememe::dictionary::Dictionary;
-use sememe::pair::{Pair, PairFit, resume, start, train as train_pair};
-use sememe_lm::Hook;
+use sememe::pair::{Layer, Pair, PairFit, resume, start, train as train_pair};
+use sememe_lm::{Hook, Tokenizer, Transformer};
 
 use super::config::{Config, Side};
 use super::evaluate::{Evaluation, evaluate_pair};
@@ -27,9 +27,8 @@ use crate::start::{Outcome, RunOptions, label_of, open_run};
 /// Activations, settings or a folder that are refused; numbers that are not finite.
 pub fn train(config: &Config, path: &Path, options: &RunOptions) -> Result<Outcome<Evaluation>, RunError> {
     let before = config.data.activations.as_deref().map(Activations::open).transpose()?;
-    if let Some(source) = &before {
-        ready(config, source)?;
-    }
+    // What can be refused is refused before anything is written.
+    let mut checked = before.as_ref().map(|source| Around::new(config, source)).transpose()?;
     let folder = open_run(path, &config.to_toml()?, config.seed, options)?;
     let source = match before {
         Some(source) => source,
@@ -38,10 +37,12 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions) -> Result<Outco
             None => return Ok(Outcome::Interrupted { step: 0 }),
         },
     };
-    let Ready { hooks, between, widths } = ready(config, &source)?;
-    let (model, tokenizer) = model_of(config.evaluation.model.as_deref(), &source)?;
+    let around = match checked.take() {
+        Some(around) => around,
+        None => Around::new(config, &source)?,
+    };
+    let Around { ready: Ready { hooks, between, widths }, model, tokenizer, layer } = around;
     let scales = (hooks.input[0].1, hooks.target[0].1);
-    let layer = layer_between(&model, between[0], between[1], scales)?;
     let device = Device::flex().autodiff();
     let plain = device.clone().inner();
     let pair = Pair::new(&config.pair, widths.0, widths.1, config.seed, &device)?;
@@ -93,6 +94,24 @@ pub fn train(config: &Config, path: &Path, options: &RunOptions) -> Result<Outco
     write_page(&folder, config, &opened.source, &evaluation)?;
     folder.mark_finished()?;
     Ok(Outcome::Finished(Box::new(evaluation)))
+}
+
+/// The language model around a pair, and the layer within it.
+struct Around {
+    ready: Ready,
+    model: Transformer,
+    tokenizer: Tokenizer,
+    layer: Layer,
+}
+
+impl Around {
+    fn new(config: &Config, source: &Activations) -> Result<Self, RunError> {
+        let ready = ready(config, source)?;
+        let (model, tokenizer) = model_of(config.evaluation.model.as_deref(), source)?;
+        let scales = (ready.hooks.input[0].1, ready.hooks.target[0].1);
+        let layer = layer_between(&model, ready.between[0], ready.between[1], scales)?;
+        Ok(Self { ready, model, tokenizer, layer })
+    }
 }
 
 fn about(source: &Activations, dictionary: &Dictionary, hook: Hook) -> Saved {
