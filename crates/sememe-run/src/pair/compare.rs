@@ -121,7 +121,7 @@ pub struct PairComparison {
 
 /// Harvests, trains and scores what `config` describes in the folder `out`; what is there already is used.
 ///
-/// `activations` is a folder of its own for the shards, [`out`/activations] otherwise. `None` when interrupted.
+/// `activations` is a folder of its own for the shards, `out/activations` otherwise. `None` when interrupted.
 ///
 /// # Errors
 /// Those of the harvest and of the runs.

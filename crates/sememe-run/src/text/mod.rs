@@ -1,6 +1,6 @@
 //! Documents of the user's own, one after the other from .txt, .jsonl, .jsonl.gz and .parquet files, never a whole file of many in memory.
 //!
-//! To add a format: its own file with an `open`, and one line in [`KINDS`].
+//! To add a format: its own file with an `open`, and one line in `KINDS`.
 
 mod json_lines;
 mod parquet;
