@@ -153,7 +153,7 @@ pub fn jacobian_table(scores: &JacobianScores) -> Table {
     rows.push(row("kurtosis", format!("{:.1}", entries.kurtosis), "of the entries; 3 for a normal distribution"));
     let share = |value: f64| format!("{:.1} %", 100.0 * value);
     rows.push(row("linear", share(shapes.linear_fraction), "of functions from one latent to another, swept from 0 to twice its value"));
-    rows.push(row("JumpReLU-like", share(shapes.jumprelu_fraction), "0 on one side of a threshold, linear on the other"));
+    rows.push(row("JumpReLU-like", share(shapes.jumprelu_fraction), "silent on one side of a threshold, linear on the other"));
     rows.push(row("other", share(shapes.other_fraction), "neither"));
     let number = |value: f64| if value.is_finite() { format!("{value:.3}") } else { "–".into() };
     rows.push(row(
