@@ -83,6 +83,7 @@ impl PairStep {
             ("penalty on a quarter of the latents", JacobianTerm { latents_fraction: 0.25, ..full.clone() }),
             ("penalty on a quarter of the tokens", JacobianTerm { tokens: batch / 4, ..full.clone() }),
             ("penalty on every 4th step", JacobianTerm { every: 4, ..full.clone() }),
+            ("both, latents and steps", JacobianTerm { every: 4, latents_fraction: 0.25, ..full.clone() }),
         ];
         let file = std::env::temp_dir().join(format!("sememe-pair-{}.bin", std::process::id()));
         let arguments: Vec<String> = std::iter::once(file.display().to_string())
@@ -124,6 +125,7 @@ impl PairStep {
             ("… on a quarter of the latents", "penalty on a quarter of the latents", "pair"),
             ("… on a quarter of the tokens", "penalty on a quarter of the tokens", "pair"),
             ("… on every 4th step", "penalty on every 4th step", "pair"),
+            ("… on both, latents and steps", "both, latents and steps", "pair"),
             ("PyTorch: with penalty over without", "PyTorch pair with penalty", "PyTorch pair"),
             ("PyTorch over ours, with penalty", "PyTorch pair with penalty", "pair with penalty"),
             ("PyTorch over ours, without", "PyTorch pair", "pair"),
