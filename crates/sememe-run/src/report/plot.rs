@@ -22,12 +22,19 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Lines over a common x axis.
+/// How a curve is drawn: a line through a single point would not be seen.
+fn mode_of(points: &[(f64, f64)]) -> Mode {
+    if points.len() == 1 { Mode::Markers } else { Mode::Lines }
+}
+
+/// Lines over a common x axis; a curve of one point is a mark.
 pub fn curves(title: &str, x_label: &str, y_label: &str, log_y: bool, curves: &[Curve]) -> Block {
     let mut plot = Plot::new();
     for (curve, colour) in curves.iter().zip(COLOURS.iter().cycle()) {
         let (x, y): (Vec<f64>, Vec<f64>) = curve.points.iter().copied().unzip();
-        plot.add_trace(Scatter::new(x, y).name(&curve.name).mode(Mode::Lines).line(Line::new().color(*colour).width(2.0)));
+        let marker = Marker::new().color(*colour).size(11);
+        let line = Line::new().color(*colour).width(2.0);
+        plot.add_trace(Scatter::new(x, y).name(&curve.name).mode(mode_of(&curve.points)).line(line).marker(marker));
     }
     let y_axis = Axis::new().title(Title::with_text(y_label));
     let layout = Layout::new()
@@ -139,4 +146,20 @@ pub fn loss_plots(lines: &[Value]) -> Vec<Block> {
         .into_iter()
         .map(|(name, points)| curves(&name, "step", "", points.iter().all(|p| p.1 > 0.0), &[Curve { name: name.clone(), points }]))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is plotted can be seen: single points as marks, several as a line.
+    #[test]
+    fn a_single_point_is_a_mark() {
+        let of = |points: Vec<(f64, f64)>| match curves("t", "x", "y", false, &[Curve { name: "c".into(), points }]) {
+            Block::Plot { json, .. } => json,
+            _ => String::new(),
+        };
+        assert!(of(vec![(1.0, 2.0)]).contains("\"mode\":\"markers\""));
+        assert!(of(vec![(1.0, 2.0), (2.0, 3.0)]).contains("\"mode\":\"lines\""));
+    }
 }
